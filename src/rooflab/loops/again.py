@@ -28,6 +28,7 @@ def report(
     classify: bool = False,
     fastmath: bool = False,
     profile: bool = False,
+    why: bool = True,
 ) -> LoopReport:
     """As `examine.report`, which it asks where nothing was found.
 
@@ -37,6 +38,7 @@ def report(
         RooflabError: as `examine.report`.
     """
     options = {"time": time, "code": code, "classify": classify, "fastmath": fastmath, "profile": profile}
+    options["why"] = why
     key = _key(loop, caches, options)
     entry = None if key is None else kept.find(key)
     if entry is not None:

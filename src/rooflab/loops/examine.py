@@ -61,6 +61,7 @@ def report(
     classify: bool = False,
     fastmath: bool = False,
     profile: bool = False,
+    why: bool = True,
 ) -> LoopReport:
     """Everything about the loop that needs no machine.
 
@@ -73,6 +74,7 @@ def report(
         classify: tell compulsory, capacity and conflict misses apart.
         fastmath: with `code`: what the compiler leaves where sums may be added up in another order.
         profile: with `code`: run it once, to see what a core does in each of its loops.
+        why: with `code`: also ask the compiler why it is not vectorised.
 
     Raises:
         RooflabError: an access out of bounds; Python that numba cannot compile.
@@ -100,7 +102,7 @@ def report(
             if time:
                 done = _run(loop, counted, caches)
             elif code:
-                done = done._replace(code=summary.examine(loop, build(loop), counted, fastmath=fastmath))
+                done = done._replace(code=summary.examine(loop, build(loop), counted, fastmath=fastmath, why=why))
                 if profile:
                     function = build(loop, fastmath=fastmath).serial
                     found, _ = profiled(function, loop.arguments.copied(), outcome.seconds)
@@ -197,6 +199,7 @@ def counts(
         strided=strided,
         gathered=count.irregular(counted, "gather"),
         chased=count.irregular(counted, "chase"),
+        jumps=count.jumps(counted),
         walks=count.walks(counted),
         scattered_bytes=scattered_bytes,
         footprint_bytes=counted.footprint_bytes,

@@ -114,8 +114,7 @@ def loop(
     loopless = understood is None and own is None and has_no_loops(fn)
     with thread_teams.at_most(threads):
         if understood is None:
-            # numba is imported where it is needed: that takes longer than all of an answer that was kept
-            from rooflab.loops.lowered import examine as lowered
+            from rooflab.loops.lowered import again as lowered
 
             try:
                 report = lowered.report(

@@ -384,6 +384,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         strided, gathered, chased: misses of a warm run, by cache level, of accesses that step over lines in the
             innermost loop (and of the first of each row of a tile, which ends before it is foreseen), of those
             whose place data decide (x[idx[k]]), and of those that wait for the one before (i = following[i]).
+        jumps: the same of the first lines of rows that do not follow the row before, of accesses in order.
         walks: the accesses that step over lines one by one, with their strides.
         scattered_bytes: of the arrays that are gathered from or chased through.
         footprint_bytes: that the loop touches, lines once each; 0 where that is not known.
@@ -425,6 +426,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     strided: dict[str, int] = {}
     gathered: dict[str, int] = {}
     chased: dict[str, int] = {}
+    jumps: dict[str, int] = {}
     walks: tuple[Walk, ...] = ()
     scattered_bytes: int = 0
     footprint_bytes: int = 0

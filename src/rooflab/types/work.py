@@ -26,6 +26,7 @@ class TensorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         strides: in elements; None for a contiguous tensor.
         role: what it is to the program.
         name: of a parameter, buffer or input, as its framework calls it.
+        start_bytes: where in its storage its first element lies, in bytes; None where that is not known.
     """
 
     shape: tuple[int, ...]
@@ -35,6 +36,7 @@ class TensorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strides: tuple[int, ...] | None = None
     role: Role = "activation"
     name: str | None = None
+    start_bytes: int | None = None
 
     @property
     def elements(self) -> int:

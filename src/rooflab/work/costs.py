@@ -56,12 +56,27 @@ def _results(graph: Graph) -> list[Cost | str]:
             tuple([tensors[index] for index in op.outputs]),
             # which inputs are the same tensor, read once
             tuple([inputs.index(index) for index in inputs]) if len(set(inputs)) < len(inputs) else None,
+            _places(inputs, graph.tensors) if len(inputs) > 1 else None,
+            _places(op.outputs, graph.tensors) if len(op.outputs) > 1 else None,
         )
         result = computed.get(key)
         if result is None:
             result = computed[key] = _result(op, graph.tensors)
         results.append(result)
     return results
+
+
+def _places(indices: tuple[int, ...], tensors: tuple[TensorSpec, ...]) -> tuple | None:
+    """Which tensors lie in one storage, and where: what they share counts once. None where all are apart."""
+    specs = [tensors[index] for index in dict.fromkeys(indices)]
+    storages = [spec.storage for spec in specs if spec.start_bytes is not None and spec.storage >= 0]
+    if len(set(storages)) == len(storages):
+        return None
+    return tuple(
+        (storages.index(spec.storage), spec.start_bytes, spec.strides)
+        for spec in specs
+        if spec.start_bytes is not None and spec.storage >= 0
+    )
 
 
 def _result(op: Op, tensors: tuple[TensorSpec, ...]) -> Cost | str:

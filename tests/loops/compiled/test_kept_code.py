@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -87,8 +88,22 @@ def test_what_numba_has_in_its_own_cache_is_kept_too(store):
     assert np.array_equal(a, b)
 
 
-def test_a_function_that_returns_new_arrays_is_left_to_numba():
-    assert not isinstance(kept_code.ready(text("fresh"), (numbers(),)), Code)
+def test_an_array_that_is_returned_is_let_go_of():
+    code = kept_code.ready(text("fresh"), (np.zeros(1 << 17),))
+    assert isinstance(code, Code)
+    code(np.zeros(1 << 17))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    call = code.bound((np.zeros(1 << 17),))
+    for _ in range(500):
+        call()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # of 500 MB, in KiB
+
+
+def test_a_function_that_returns_several_arrays_or_a_list_is_left_to_numba():
+    two = text("two", body="def two(a):\n    return a + 1.0, a + 2.0\n")
+    listed = text("listed", body="def listed(a):\n    return [a[0]]\n")
+    assert not isinstance(kept_code.ready(two, (numbers(),)), Code)
+    assert not isinstance(kept_code.ready(listed, (numbers(),)), Code)
 
 
 def test_an_error_in_a_run_is_said():

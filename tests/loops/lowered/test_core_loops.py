@@ -168,6 +168,8 @@ def test_a_row_of_vectors_waits_for_what_the_loop_around_stored_before():
         ("  %x = sitofp <4 x i32> %a to <4 x double>", ("convert", 32)),
         ("  %x = call ptr @NRT_Allocate(i64 %n)", ("call allocation", 1)),
         ("  %x = call ptr @numba_get_np_random_state()", ("call random_state", 1)),
+        ("  call void @NRT_incref(ptr %a)", ("locked", 1)),
+        ("  %x = atomicrmw add ptr %p, i64 1 monotonic", ("locked", 1)),
         ("  br i1 %c, label %a, label %b", ("branch", 1)),
         ("  %x = udiv i64 %a, 10", ("integer divide constant", 1)),
         ("  %x = srem i32 %a, 65521", ("integer remainder constant", 1)),

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(not X86, reason="only x86's machine code is read
         ("vsqrtps\t%ymm1, %ymm0", {"slot": 1, "sqrt fp32 vector": 1}),
         # read, added to and written back: two micro-operations of the front
         ("incq\t(%rcx,%rbx,8)", {"slot": 2, "load integer": 1, "store integer": 1, "integer": 1}),
+        ("lock\t\tincq\t(%rdi)", {"slot": 4, "load integer": 1, "store integer": 1, "locked": 1}),
         ("movl\t8(%rax), %ecx", {"slot": 1, "load integer": 1}),
         ("movq\t%rax, %rbx", {"slot": 1}),  # renamed
         ("xorl\t%eax, %eax", {"slot": 1}),  # a nought

@@ -7,6 +7,7 @@ import pytest
 
 import rooflab
 from rooflab.loops.lowered import count
+from rooflab.loops.read.source import read_whole
 from rooflab.machines import cache_levels
 
 
@@ -80,7 +81,7 @@ _ORDER = np.arange(64)
     ],
 )
 def test_a_place_is_decided_where_the_loop_must_have_loaded_something_first(fn, args, text, expected, small):
-    source = count.read_source(fn)
+    source = read_whole(fn)
     values = dict(zip(source.parameters, args, strict=True))
     twin = count.make(fn, source, values, cache_levels.choose(None, small), None)
     found = [each.decided for each in twin.plan.refs if each.text == text]

@@ -278,6 +278,33 @@ def test_walks_down_columns_are_told_by_stride_and_by_what_becomes_of_their_line
     assert [each.misses for each in found[:2]] == [missed["b[i, j]"], missed["a[i, j]"]]
 
 
+def halves(a, out):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1] // 2):
+            out[i] += a[i, j]
+
+
+def records(a, out):
+    for i in range(a.shape[0]):
+        out[i] = a[i, 0] + a[i, 4] + a[i, 8]
+
+
+@pytest.mark.slow
+def test_rows_that_do_not_follow_each_other_begin_elsewhere():
+    cache = (Cache(4096, 8, name="L1"),)
+    a, out = np.ones((64, 128)), np.zeros(64)
+    # halves of rows of 1 KiB: all but the first begin far from where the one before ended
+    assert count.jumps(counted(halves, (a, out), cache))["L1"] == pytest.approx(63, abs=1)
+
+
+@pytest.mark.slow
+def test_fields_of_records_that_step_over_lines_are_read_in_order_together():
+    made = counted(records, (np.ones((512, 9)), np.zeros(512)), (Cache(4096, 8, name="L1"),))
+    stepping = [ref.text for ref in made.twin.text.refs if ref.pattern == "stride"]
+    assert stepping
+    assert count.irregular(made, "stride") == {"L1": 0}
+
+
 def butterflies(a, total):
     n = a.shape[0]
     step = 64

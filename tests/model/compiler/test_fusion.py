@@ -320,3 +320,15 @@ def test_fusion_never_adds_bytes_nor_breaks_the_order(steps: list[tuple[int, int
     for place, writers in flow.writers.items():
         if not flow.readers[writers[-1]].get(place):
             assert place in there
+
+
+def test_the_points_of_a_stencil_are_read_once():
+    report = captured(lambda x: x[2:] + x[1:-1] + x[:-2], (1000,), dtype="float32")
+    # eager: x but its first in, 999 and 998 of it; a sum of 998 in, x[:-2] in; each 998 out
+    assert [row.read_bytes for row in report.rows if row.op.kind != "view"] == [4 * 999, 4 * (998 + 998)]
+    fused = compiled(report)
+    assert (fused.read_bytes, fused.write_bytes) == (4 * 1000, 4 * 998)
+    apart = compiled(captured(lambda x: x[:500] + x[500:], (1000,), dtype="float32"))
+    assert (apart.read_bytes, apart.write_bytes) == (4000, 2000)
+    gram = captured(lambda x: x @ x.T, (64, 32), dtype="float32")
+    assert gram.read_bytes == 4 * 64 * 32

@@ -71,6 +71,11 @@ def test_walks_of_page_tables_go_with_the_misses():
     assert composed.of(0.0, [0.0, 0.0], HIDDEN._replace(walks_s=8.0), parts).time_s == pytest.approx(8.0)
 
 
+def test_beside_rows_that_nobody_foresaw_nothing_goes_on():
+    parts = (Part(0.5, (0.5, 0.25)), Part(0.5, (0.5, 0.75)))
+    assert composed.of(4.0, [0.0, 0.0], HIDDEN._replace(jumps_s=8.0), parts).time_s == pytest.approx(12.0)
+
+
 def test_shares_are_those_of_the_lines_of_each_innermost_loop():
     # for i (2): for j (3): line 4; for k (5): line 6
     loops = [(2, 0), (3, 1), (5, 1)]

@@ -122,6 +122,13 @@ def test_calls_of_numbas_own_functions_have_a_price_where_none_was_measured():
     assert found.calls == {"allocation": 400.0, "random_state": 80.0}
 
 
+def test_changes_that_no_other_core_comes_between_follow_one_another():
+    timing = replace(TIMING, throughput={**TIMING.throughput, "locked": 8.0})
+    (found,) = in_core.of_loops((loop({"locked": 400.0, "fp add": 1000.0}),), timing)
+    assert found.total == pytest.approx(3200)
+    assert found.busiest == "changes that no other core comes between"
+
+
 def test_short_loops_overlap():
     # 100 entries of 10 additions: the window of 256 instructions holds 25.6 entries, and one leaves as one comes
     # in; after the last nothing comes
@@ -159,6 +166,7 @@ def test_operations_of_this_core(tmp_path, monkeypatch):
     # memory for an array and a state that is filled anew take many operations each
     assert timing.throughput["call random_refill"] > timing.throughput["call allocation"] > 1
     assert timing.throughput["gather slots"] >= 1
+    assert timing.throughput["locked"] > timing.throughput["store integer"]
     assert timing.latency["convert from whole"] > timing.latency["integer"]
     assert timing.latency["fp compare apart"] >= 1
     assert timing.throughput["call boxing"] > timing.throughput["load"]

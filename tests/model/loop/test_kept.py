@@ -90,6 +90,17 @@ def test_more_rounds_in_the_same_time_come_round_sooner():
     assert kept.of_run(loop, MACHINE, 16 * MIB / 1e9).hit == pytest.approx(SERVED.of(17 * MIB))
 
 
+def test_what_data_pick_from_few_bytes_comes_round_often():
+    # 16 MiB in order, half of them kept in so long a run; 1 MiB is gathered from 16 times, once in 1 ms
+    lines = CAPACITY // 64
+    loop = report(CAPACITY, hits=2 * lines, gathered={"L2": lines, "L3": 0}, scattered_bytes=MIB)
+    share = kept.of_run(loop, MACHINE, 32 * MIB / 1e9)
+    assert (share.hit, share.again) == (pytest.approx(0.5), 1.0)
+    found = kept.expected(loop, share)
+    assert found.gathered == {"L2": lines, "L3": 0}
+    assert found.simulation.levels[-1].misses == lines // 2
+
+
 @pytest.mark.parametrize("change", [{"footprint": 0}, {"capacity": 8 * MIB}])
 def test_other_caches_than_those_measured_are_as_simulated(change):
     loop = report(**{"footprint": 32 * MIB, "misses": 1000, **change})

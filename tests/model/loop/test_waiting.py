@@ -97,6 +97,17 @@ def test_a_chain_waits_for_what_its_latency_over_dense_memory_has_not():
     assert waiting.walks_s(loop, machine()) == pytest.approx(1000 * 12e-9)
 
 
+def test_rows_elsewhere_wait_for_their_first_lines_but_not_for_what_the_core_has_begun():
+    guest = msgspec.structs.replace(
+        machine(), levels=(Level(name="DRAM", source=HERE, capacity_bytes=1e12, latency_s=100e-9),)
+    )
+    loop = report(jumps={"L1": 1000})
+    # two lines miss before the third is fetched ahead
+    assert waiting.jumps_s(loop, guest, 50e-9) == pytest.approx(1000 * 150e-9)
+    assert waiting.jumps_s(loop, guest, 300e-9) == 0.0
+    assert waiting.jumps_s(report(), guest, 0.0) == 0.0
+
+
 def test_a_machine_without_measured_walks_has_none():
     loop = report(gathered={"L1": 1000}, scattered_bytes=16 * MIB)
     assert waiting.walks_s(loop, msgspec.structs.replace(machine(), curves=())) == 0.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from rooflab.model.serving import events
 from rooflab.model.serving.events import Rules
-from rooflab.model.serving.steady import Load, steady
+from rooflab.model.serving.steady import Load, _shares, steady
 from rooflab.model.serving.table import Table, batch_of, grid_of
 
 TOKENS, ATTENDED = np.array([0.0, 1, 8192]), np.array([0.0, 1e5])
@@ -60,6 +62,33 @@ def test_steps_that_are_planned_ahead_are_those_of_the_events(table, clients, pr
     assert ttft_s[1] >= ttft_s[0]
     if clients == 1:
         assert ttft_s[1] == ttft_s[0]  # nothing runs that could have been planned
+
+
+BUSY = [(64, 1000, 500), (256, 1000, 500), (64, 8000, 400), (64, 4000, 1000), (256, 4000, 1000)]
+
+
+@pytest.mark.parametrize("mixed", [True, False])
+@pytest.mark.parametrize(("clients", "prompt", "answer"), BUSY)
+def test_clients_that_come_back_at_any_time_make_long_steps_longer(table, clients, prompt, answer, mixed):
+    random, count = np.random.default_rng(0), 20 * clients
+    prompts = random.integers(int(0.8 * prompt), prompt + 1, count)
+    answers = random.integers(int(0.8 * answer), answer + 1, count)
+    rules = Rules(clients=clients, mixed=mixed, between_s=0.05, ahead=True)
+    got = events.run(None, prompts, answers, table, rules)
+    waited_s = (got.first_s - got.arrival_s)[5 * clients : -clients].mean()
+    of = (clients, prompts.mean(), answers.mean())
+    at = steady(table, Load(*of, mixed=mixed, between_s=0.05, ahead=True))
+    assert at.ttft_s[0] == pytest.approx(waited_s, rel=0.3)
+
+
+def test_shares_of_chunks_have_the_mean_and_variance_that_are_asked_for():
+    mean, dispersion = np.array([0.1, 0.1, 3.0, 3.0]), np.array([1.0, 2.5, 1.0, 2.5])
+    share, held = _shares(mean, np.full(4, np.inf), dispersion)
+    assert share.sum(axis=-1) == pytest.approx(1.0)
+    assert (share * held).sum(axis=-1) == pytest.approx(mean)
+    assert (share * held**2).sum(axis=-1) - mean**2 == pytest.approx(mean * dispersion, rel=1e-4)
+    poisson = [math.exp(-3.0) * 3.0**k / math.factorial(k) for k in range(20)]
+    assert share[2, :20] == pytest.approx(poisson, rel=1e-6)
 
 
 @pytest.mark.parametrize("between_s", [0.0, 0.035])

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+import rooflab
 from rooflab.errors import MissingExtraError, RooflabError, UnknownNameError
 from rooflab.types.work import Graph
 from rooflab.work import vocabulary
@@ -546,3 +547,24 @@ def test_arrays_are_described_and_not_read():
     # float64 is float32 in JAX, unless it is told otherwise
     assert capture(lambda x: x + x, (np.ones((4, 4)),)).tensors[0].dtype == "fp32"
     assert math.prod(graph.tensors[0].shape) == 16
+
+
+def test_the_points_of_a_stencil_are_read_once():
+    n = 64
+    u = jax.ShapeDtypeStruct((n, n), jnp.float32)
+
+    def stencil(u):
+        return u[1:-1, 2:] + u[1:-1, :-2] + u[2:, 1:-1] + u[:-2, 1:-1] - 4 * u[1:-1, 1:-1]
+
+    compiled = rooflab.analyze(stencil, u, machine="h100-sxm", mode="compiled")
+    # all but the corners is touched: between the first element and the last, two of them
+    assert compiled.read_bytes == 4 * (n * n - 2)
+    assert compiled.write_bytes == 4 * (n - 2) ** 2
+
+    x = jax.ShapeDtypeStruct((1000,), jnp.float32)
+    assert rooflab.analyze(lambda x: x[1:] - x[:-1], x).read_bytes == 4000
+    assert rooflab.analyze(lambda x: x[::-1] + x, x).read_bytes == 4000
+    assert rooflab.analyze(lambda x: x[::2] + x[1::2], x).read_bytes == 4000
+    assert rooflab.analyze(lambda x: x[:500, None] + x[None, 500:], x).read_bytes == 4000
+    assert rooflab.analyze(lambda x: x.reshape(10, 100)[1:] + x.reshape(10, 100)[:-1], x).read_bytes == 4000
+    assert rooflab.analyze(lambda x: sum(jnp.split(x, 4)), x).rows[-1].read_bytes == 2000  # the sum, and a part

@@ -26,6 +26,7 @@ def rows(fn, *args, **kwargs):
 X, Y = np.linspace(1, 2, 100), np.linspace(2, 3, 100)
 M = np.ones((10, 20))
 EACH = 800  # bytes of 100 numbers
+SQUARE = np.ones((30, 30))
 
 
 @pytest.mark.parametrize(
@@ -39,13 +40,29 @@ EACH = 800  # bytes of 100 numbers
         (lambda a, b: np.add(a, b, out=a), (X, Y), [("add", 100, 3 * EACH)]),
         (lambda a, b: a.__iadd__(b), (X, Y), [("add", 100, 3 * EACH)]),
         # 2·10·10·20; (200 + 200 + 100)·8: a view is another tensor
-        (lambda m: m @ m.T, (M,), [("matmul", 4000, 2 * 1600 + 800)]),
+        (lambda m: m @ m.T, (M,), [("matmul", 4000, 1600 + 800)]),  # one matrix, read once
         (lambda m: m.dot(M.T), (M,), [("dot", 4000, 2 * 1600 + 800)]),
         (lambda m: np.mean(m, axis=0), (M,), [("mean", 220, 1600 + 160)]),
         (lambda m: m.max(axis=1), (M,), [("maximum.reduce", 200, 1600 + 80)]),
         (lambda a: np.cumsum(a), (X,), [("add.accumulate", 100, 2 * EACH)]),
         (lambda a: a**2, (X,), [("square", 100, 2 * EACH)]),
         (lambda a: np.power(a, 2.5), (X,), [("power", 300, 2 * EACH)]),
+        # points of a stencil: x[1:] and x[:-1] together touch x, once
+        (lambda a: a[1:] - a[:-1], (X,), [("subtract", 99, EACH + 99 * 8)]),
+        (lambda a: a + a[:], (X,), [("add", 100, 2 * EACH)]),
+        # windows of ten are a view of 100 numbers: 91 sums of ten
+        (
+            lambda a: np.lib.stride_tricks.as_strided(a, (91, 10), (8, 8)).sum(1),
+            (X,),
+            [("add.reduce", 910, EACH + 91 * 8)],
+        ),
+        (lambda a: np.einsum("ii", a), (SQUARE,), [("einsum", 30, 240 + 8)]),  # the diagonal alone
+        (lambda a: np.einsum("ii->i", a) + 1, (SQUARE,), [("add", 30, 240 + 240)]),  # is a view
+        (lambda a: np.einsum("ij->ji", a) + 1, (SQUARE,), [("add", 900, 2 * 7200)]),
+        (lambda a: np.diag(a) + 1, (SQUARE,), [("add", 30, 240 + 240)]),
+        (lambda a: a.astype(np.float64, copy=False) + 1, (X,), [("add", 100, 2 * EACH)]),
+        (lambda a: np.put(a, [1, 2], 3.0), (X,), [("put", 0, 16)]),
+        (lambda a: np.add.at(a, [1, 2], 1.0), (X,), [("add.at", 2, 16 + 16)]),
         # views cost nothing, a copy of a transposed one does
         (lambda m: m.T[1:].reshape(-1)[::2] + 0.0, (M,), [("reshape", 0, 2 * 1520), ("add", 95, 2 * 760)]),
         (lambda a: a[a > 1.5], (X,), [("greater", 100, 900), ("ndarray[indices]", 0, 100 + 2 * 400)]),
@@ -121,6 +138,41 @@ def test_what_is_not_seen_lowers_coverage():
     assert "what made it is not seen" in report.coverage.unknown[0]
     strings = rooflab.analyze(lambda a: np.sort(a), np.array(["b", "a"]))
     assert strings.coverage.counted == 0
+
+
+def test_what_a_library_in_c_writes_is_not_taken_for_zeros():
+    sparse = pytest.importorskip("scipy.sparse")
+    matrix = sparse.csr_matrix(np.eye(100))
+    report = rooflab.analyze(lambda a: matrix @ a, X)  # its own C fills an array of numpy.zeros
+    assert report.coverage.unknown == ("an array of shape (100,) that is returned: what wrote it is not seen",)
+    report = rooflab.analyze(lambda a: (matrix @ a) * 2, X)
+    assert "what wrote it is not seen" in report.coverage.unknown[0]
+
+    def seen(a):
+        b = np.zeros_like(a)
+        b[...] = a
+        b[3] = 5
+        b[1:] += 1
+        b *= 2
+        np.multiply(b, 2, out=b)
+        b.sort()
+        np.random.shuffle(b)  # noqa: NPY002
+        np.copyto(b, a)
+        b[[1, 2]] = 7
+        return np.cumsum(b, out=b)
+
+    assert rooflab.analyze(seen, X).coverage.complete
+
+
+def test_a_function_of_indices_is_counted():
+    report = rooflab.analyze(lambda: np.fromfunction(lambda i, j: np.sin(i) * j, (10, 10)))
+    assert report.flop == 200  # a sine and a product each
+
+
+def test_a_generator_that_is_handed_on_stays_one():
+    report = rooflab.analyze(lambda a: a + np.random.default_rng(np.random.default_rng(0)).normal(size=100), X)
+    assert report.rows[-1].op.name == "numpy.add"
+    assert report.coverage.complete
 
 
 V = np.ones((50, 3))

@@ -215,6 +215,7 @@ def _examined(
         strided=counts.irregular(counted, "stride"),
         gathered=counts.irregular(counted, "gather"),
         chased=counts.irregular(counted, "chase"),
+        jumps=counts.jumps(counted),
         walks=counts.walks(counted),
         scattered_bytes=_scattered_bytes(twin, counted),
         footprint_bytes=counted.footprint_bytes,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from llvmlite import binding
@@ -22,6 +22,7 @@ from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.twin import generated_files
 
 _CALL = "rooflab_call"
+_RELEASE = "NRT_decref"
 _RESULT_BYTES = 4096
 _FORMATS = {"double": "<d", "float": "<f"}
 _WORD = 8
@@ -34,9 +35,24 @@ class Text(NamedTuple):
     text: str
     function: str
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What tells it from others."""
+        return tuple(self)
+
     def compiled(self) -> Any:
         """The function, as numba's `njit` makes it."""
         return getattr(generated_files.module(self.stem, self.text), self.function)
+
+
+class Compilable(Protocol):
+    """What numba can compile, told from all else: a `Text`, or a function of the user's."""
+
+    @property
+    def said(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def function(self) -> str: ...  # noqa: D102
+    def compiled(self) -> Any: ...  # noqa: D102
 
 
 class Code:
@@ -76,7 +92,7 @@ def _signed(value: Any, kind: str) -> Any:
     return value if kind in _FORMATS else (int(value) + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def ready(text: Text, values: tuple[Any, ...]) -> Callable[..., Any]:
+def ready(text: Compilable, values: tuple[Any, ...]) -> Callable[..., Any]:
     """The function of `text` for arguments like `values`: kept code; else numba's, whose code is kept.
 
     Raises:
@@ -96,11 +112,11 @@ def ready(text: Text, values: tuple[Any, ...]) -> Callable[..., Any]:
     return _opened(parts, text.function) or function
 
 
-def _key(text: Text, values: tuple[Any, ...]) -> str | None:
+def _key(text: Compilable, values: tuple[Any, ...]) -> str | None:
     if not kept.is_on():
         return None
     said = [_described(value) for value in values]
-    return None if None in said else kept.key("code", *text, said, numba_symbols.settings())
+    return None if None in said else kept.key("code", *text.said, said, numba_symbols.settings())
 
 
 def _described(value: Any) -> Any:
@@ -165,7 +181,8 @@ def _parts(function: Any, values: tuple[Any, ...]) -> dict[str, bytes] | None:
     if done is None:
         return None
     held = done.signature.return_type
-    parts: tuple[Any, ...] = getattr(held, "types", (held,))
+    array = isinstance(held, types.Array)
+    parts: tuple[Any, ...] = () if array else getattr(held, "types", (held,))
     if not all(each == types.none or isinstance(each, (types.Number, types.Boolean)) for each in parts):
         return None
     context = function.targetdescr.target_context
@@ -178,6 +195,12 @@ def _parts(function: Any, values: tuple[Any, ...]) -> dict[str, bytes] | None:
     if code is None or read is None:
         return None
     reached = read.reached(main)
+    # an array that is returned is let go of
+    release = _RELEASE if array else ""
+    if release:
+        if release not in {each.name for each in read.symbols if each.section}:
+            return None
+        reached |= read.reached(release)
     # numba's record of a function: only the wrapper, which is not called, is told of it
     if not reached or done.fndesc.env_name in reached:
         return None
@@ -187,7 +210,7 @@ def _parts(function: Any, values: tuple[Any, ...]) -> dict[str, bytes] | None:
         from numba.np.ufunc.parallel import threading_layer
 
         layer = threading_layer()
-    call = _caller(main, packed, read.undefined - needed)
+    call = _caller(main, packed, read.undefined - needed, release)
     said = "\n".join(sorted(needed)).encode()
     return {"code": code, "call": call, "needed": said, "layer": layer.encode()}
 
@@ -212,8 +235,11 @@ def _object(function: Any, done: Any) -> bytes | None:
     return code if kind == "object" else None
 
 
-def _caller(main: str, kinds: list[str], others: frozenset[str]) -> bytes:
-    """An object file with what calls `main` on words of arguments; `others` are defined: they stop the process."""
+def _caller(main: str, kinds: list[str], others: frozenset[str], release: str = "") -> bytes:
+    """An object file with what calls `main` on words of arguments.
+
+    `others` are defined: they stop the process. `release` is called with the owner of an array that is returned.
+    """
     lines = [
         f'declare i32 @"{main}"(ptr, ptr{"".join(f", {kind}" for kind in kinds)})',
         "declare void @llvm.trap()",
@@ -232,9 +258,13 @@ def _caller(main: str, kinds: list[str], others: frozenset[str]) -> bytes:
         "  %none = icmp eq i32 %status, -2",
         "  %well = or i1 %done, %none",
         "  %code = select i1 %well, i32 0, i32 1",
+        *([] if not release else ["  br i1 %well, label %made, label %end", "made:"]),
+        *([] if not release else ["  %owner = load ptr, ptr %result", f"  call void @{release}(ptr %owner)"]),
+        *([] if not release else ["  br label %end", "end:"]),
         "  ret i32 %code",
         "}",
     ]
+    lines += [f"declare void @{release}(ptr)"] if release else []
     machine = target_machine()
     module = binding.parse_assembly("\n".join(lines))
     module.triple, module.data_layout = machine.triple, str(machine.target_data)

@@ -33,11 +33,8 @@ def on_threads(function: Callable[..., Any], arguments: Copies, fresh: bool) -> 
     """Warm runs on as many threads as numba may use, first, and on 2, 4, …: each thread on a core of its own."""
     most = thread_teams.most()
     found = []
-    if isinstance(function, Code):
-        set_threads = functools.partial(numba_symbols.set_threads, function.layer)
-        pin: Callable[..., Any] | None = _pin()
-    else:
-        set_threads, pin = _numba_threads(), None
+    set_threads = setter(function)
+    pin: Callable[..., Any] | None = _pin() if isinstance(function, Code) else None
     try:
         for threads in sorted({most, *(2**n for n in range(1, most.bit_length()))}, reverse=True):
             if threads < 2:
@@ -50,7 +47,10 @@ def on_threads(function: Callable[..., Any], arguments: Copies, fresh: bool) -> 
     return found
 
 
-def _numba_threads() -> Callable[[int], None]:
+def setter(function: Callable[..., Any]) -> Callable[[int], None]:
+    """What sets how many threads a function that is spread over threads runs on."""
+    if isinstance(function, Code):
+        return functools.partial(numba_symbols.set_threads, function.layer)
     import numba
 
     return numba.set_num_threads

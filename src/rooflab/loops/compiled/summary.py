@@ -32,16 +32,20 @@ class _Found(msgspec.Struct, frozen=True):
     remarks: list[remarks.Remark]
 
 
-def examine(loop: Understood, compiled: time.Compiled, counted: Counted, *, fastmath: bool = False) -> Code | None:
+def examine(
+    loop: Understood, compiled: time.Compiled, counted: Counted, *, fastmath: bool = False, why: bool = True
+) -> Code | None:
     """The compiled innermost loop; None where the IR shows none.
 
     Args:
         loop, compiled, counted: the same loop.
         fastmath: as it is where sums may be added up in another order; None where that changes nothing.
+        why: also ask the compiler why it is not vectorised, which takes as long as all else; `why_not` is None
+            without.
     """
     source, types, arguments = loop
     rows = _over_rows(loop, counted.twin.text)
-    compiler = _found(source, arguments, compiled, rows)
+    compiler = _found(source, arguments, compiled, rows, (fastmath or why, why))
     main = llvm_ir.main_loop(_that_run(compiler.loops, rows))
     if fastmath:
         before, main = main, llvm_ir.main_loop(_that_run(compiler.fast or (), rows))
@@ -69,7 +73,7 @@ def examine(loop: Understood, compiled: time.Compiled, counted: Counted, *, fast
         trips=trips,
         entries=entries,
         why_not=None
-        if main.lanes > 1
+        if main.lanes > 1 or not why
         else vectorisation.why_not(
             source,
             types,
@@ -110,8 +114,11 @@ def _that_run(loops: Sequence[llvm_ir.InnerLoop], rows: bool) -> tuple[llvm_ir.I
     return plain if rows and plain else tuple(loops)
 
 
-def _found(source: Source, arguments: Arguments, compiled: time.Compiled, rows: bool) -> _Found:
-    path = _path(arguments, compiled)
+def _found(
+    source: Source, arguments: Arguments, compiled: time.Compiled, rows: bool, asked: tuple[bool, bool]
+) -> _Found:
+    """What the IR says; `asked`: of a loop that is not vectorised also with sums in any order, and remarks."""
+    path = _path(arguments, compiled, asked)
     if path.exists():
         try:
             return msgspec.json.decode(path.read_bytes(), type=_Found)
@@ -122,8 +129,8 @@ def _found(source: Source, arguments: Arguments, compiled: time.Compiled, rows: 
     main = llvm_ir.main_loop(_that_run(loops, rows))
     fast, messages = None, []
     if main is not None and main.lanes == 1:
-        fast = list(_loops(compiled, arguments, fastmath=True))
-        messages = remarks.of(source, compiled.module.__file__, "serial", arguments.values)
+        fast = list(_loops(compiled, arguments, fastmath=True)) if asked[0] else None
+        messages = [] if not asked[1] else remarks.of(source, compiled.module.__file__, "serial", arguments.values)
     result = _Found(list(loops), fast, messages)
     path.write_bytes(msgspec.json.encode(result))
     return result
@@ -139,12 +146,13 @@ def _loops(compiled: time.Compiled, arguments: Arguments, *, fastmath: bool) -> 
     return llvm_ir.inner_loops(llvm_ir.ir_of(function), "serial")
 
 
-def _path(arguments: Arguments, compiled: time.Compiled) -> Path:
+def _path(arguments: Arguments, compiled: time.Compiled, asked: tuple[bool, bool]) -> Path:
     types = [str(numba.typeof(value)) for value in arguments.values]
     where = Path(compiled.module.__file__)
     key = "|".join(
         [
             *types,
+            repr(asked),
             numba.__version__,
             sys.version,
             *(Path(each).read_text("utf-8") for each in (llvm_ir.__file__, remarks.__file__)),

@@ -24,7 +24,8 @@ from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import counted_access, instrument, lower, memory, source_loops, twin_ir
 from rooflab.loops.lowered.ir_text import Places, functions
 from rooflab.loops.lowered.source_names import SourceNames
-from rooflab.loops.read.arguments import place
+from rooflab.loops.read import decorated
+from rooflab.loops.read.arguments import arrays_in, place
 from rooflab.loops.read.source import Source
 from rooflab.loops.twin import generated_files
 
@@ -122,7 +123,7 @@ def build(fn: Callable[..., Any], source: Source, arguments: Mapping[str, Any], 
     by_content: dict[bytes, str] = {}
     for name, held in contents.items():
         by_content.setdefault(held, name)
-    names = SourceNames(source, lower.python_function(fn).__globals__, contents, whole(arguments))
+    names = SourceNames(source, decorated.python_function(fn).__globals__, contents, whole(arguments))
     called = instrument.Names(
         names.array,
         lambda line, array, write: array,
@@ -152,7 +153,7 @@ def build(fn: Callable[..., Any], source: Source, arguments: Mapping[str, Any], 
 
 def whole(arguments: Mapping[str, Any]) -> dict[str, int]:
     """The bytes of an element of each array among `arguments` whose elements all lie on multiples of that."""
-    arrays = dict(each for name, value in arguments.items() for each in memory.arrays_in(name, value))
+    arrays = dict(each for name, value in arguments.items() for each in arrays_in(name, value))
     found = {}
     for each in place(arrays):
         array = arrays[each.name]

@@ -117,7 +117,7 @@ def _loop(
             line = line or (places.line(each.debug) if number is not None else 0)
             kind = None if each.result in fused else kind_of(each)
             # the machine code says all but what is called
-            if kind is not None and passes and (not taken.machine or _called(kind[0])):
+            if kind is not None and passes and (not taken.machine or _elsewhere(each, kind[0])):
                 operations[kind[0]] = operations.get(kind[0], 0.0) + kind[1] * passes
             if (chosen := taken.selects.get(each.result)) is not None and chosen[0] and each.result:
                 missed[places.line(each.debug) or line] += round(chosen[2] * passes / chosen[0])
@@ -227,6 +227,11 @@ def _flow(code: Sequence[Block], known: Mapping[int, float]) -> tuple[list[float
 def _usual_ways(code: Sequence[Block], ways: list[int]) -> list[int]:
     """Those of the blocks `ways` that control goes to for ordinary arguments."""
     return [each for each in ways if not code[each].name.startswith(_SELDOM_CALLED)] or ways
+
+
+def _elsewhere(instruction: Instruction, kind: str) -> bool:
+    """Whether what an instruction is stands in machine code of another function, which it calls."""
+    return _called(kind) or (kind == "locked" and instruction.opcode == "call")
 
 
 def _called(kind: str) -> bool:

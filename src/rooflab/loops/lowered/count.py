@@ -15,9 +15,10 @@ from rooflab.cachesim.level.access import View
 from rooflab.cachesim.native import layout
 from rooflab.cachesim.run import final_write_back
 from rooflab.errors import RooflabError
-from rooflab.loops.lowered import built, counted_access, failures, from_source, instrument, lower, memory
+from rooflab.loops.lowered import built, counted_access, failures, from_source, instrument, memory
 from rooflab.loops.read.access_patterns import Patterns
-from rooflab.loops.read.source import Source, SourceLines, definition
+from rooflab.loops.read.arguments import arrays_in
+from rooflab.loops.read.source import Source, SourceLines
 from rooflab.loops.read.twin_text import Ref, Text
 from rooflab.loops.read.understood import Understood
 from rooflab.loops.read.value_types import root
@@ -121,22 +122,6 @@ def _geometry(levels: tuple[Cache, ...], classified: bool, extent: int) -> built
 def view_of(simulator: hierarchy.Hierarchy) -> tuple[int, ...]:
     """What `open_state` would find, as plain numbers."""
     return tuple(int(each) for each in built.view_of(simulator.address))
-
-
-def read_source(fn: Callable[..., Any]) -> Source:
-    """The source of `fn`, whatever stands in it.
-
-    Raises:
-        RooflabError: no function, or one whose source cannot be read.
-    """
-    import inspect
-
-    function = inspect.unwrap(lower.python_function(fn))
-    if not inspect.isfunction(function):
-        raise RooflabError(f"got a {type(function).__name__}, expected a Python function over arrays")
-    tree, lines, first = definition(function)
-    numbered = {first + n: line.rstrip() for n, line in enumerate(lines)}
-    return Source(tree.name, inspect.getsourcefile(function) or "<source>", tree, {}, {}, numbered)
 
 
 def count(
@@ -269,9 +254,14 @@ def run_twin(
     ]
     refs = tuple(
         # what is near goes through all sets in turn, as the least power does
-        ref._replace(pattern=each, step_bytes=int(step), multiples=(max(0, int(near)) + least, *more))
-        for ref, each, step, near, (least, *more) in zip(
-            twin.plan.refs, patterns, steps, seen - far, multiples, strict=False
+        ref._replace(
+            pattern=each,
+            step_bytes=int(step),
+            multiples=(max(0, int(near)) + least, *more),
+            far=max(0, int(away) - 1),
+        )
+        for ref, each, step, near, away, (least, *more) in zip(
+            twin.plan.refs, patterns, steps, seen - far, far, multiples, strict=False
         )
     )
     kept = run.Twin(None, twin.text._replace(refs=refs))
@@ -300,8 +290,8 @@ def _second(
     """The counts of a run after the first, on arrays as they were before it."""
     for name, value in arguments.items():
         for (_, held), (_, now) in zip(
-            memory.arrays_in(name, value),
-            memory.arrays_in(name, dict(zip(arguments, twin.memory.values, strict=True))[name]),
+            arrays_in(name, value),
+            arrays_in(name, dict(zip(arguments, twin.memory.values, strict=True))[name]),
             strict=True,
         ):
             if now.flags.writeable:

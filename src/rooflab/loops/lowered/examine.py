@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numba
@@ -16,12 +15,12 @@ import numpy as np
 from rooflab.errors import RooflabError
 from rooflab.loops import examine, understanding
 from rooflab.loops.compiled import regions
-from rooflab.loops.compiled import runs as runs_of
 from rooflab.loops.compiled import time as timing
-from rooflab.loops.lowered import count, lower, refused, short_errors
-from rooflab.loops.lowered.memory import arrays_in
-from rooflab.loops.read.arguments import check_array, copies_of
-from rooflab.loops.read.source import Source
+from rooflab.loops.lowered import afresh, again, count, refused, short_errors
+from rooflab.loops.lowered.again import Given, Whole
+from rooflab.loops.read import decorated
+from rooflab.loops.read.arguments import arrays_in, check_array
+from rooflab.loops.read.source import Source, read_whole
 from rooflab.loops.twin import count as counting
 from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import LoopReport, Static, Timed
@@ -39,16 +38,6 @@ _CONVENTIONS = (
 )
 
 
-class Given(NamedTuple):
-    """What a function is called with, by name."""
-
-    values: Mapping[str, Any]
-
-    def copied(self) -> tuple[Any, ...]:
-        """Them in order, with every array copied."""
-        return copies_of(self.values.values())
-
-
 def report(
     fn: Callable[..., Any],
     args: tuple[Any, ...],
@@ -60,6 +49,7 @@ def report(
     why: str = "",
     hint: str = "",
     own: Callable[..., Any] | None = None,
+    whole: Whole | None = None,
 ) -> LoopReport:
     """Everything about the function that needs no machine.
 
@@ -73,12 +63,13 @@ def report(
         why: why its source alone does not do.
         hint: what else is to be said where numba refuses it.
         own: what is timed in its place, and must give the same.
+        whole: `fn` with all that its code follows from, where that is known: times are of kept code then.
 
     Raises:
         RooflabError: what numba cannot compile (its line, and why), an access out of bounds, arguments that do not
             fit.
     """
-    source = count.read_source(fn)
+    source = read_whole(fn)
     refused.check(fn, source)
     given = _bound(fn, source, args)
     units = _units(given, caches) if classify else None
@@ -94,11 +85,11 @@ def report(
     if outcome.stopped:
         parallel = "not run: the count did not end"
     elif time:
-        findings, runs, parallel = _run(fn, source, given, counted, caches, bool(plan.random), own)
+        findings, runs, parallel = _run(fn, source, given, counted, caches, bool(plan.random), own, whole)
         loops, more = examine.profiled(fn, given.copied(), outcome.seconds)
         said += more
         if any(each.threads > 1 for each in runs):
-            python = lower.python_function(fn)
+            python = decorated.python_function(fn)
             spread = regions.of_tree(source.tree, regions.scope_of(python), given.copied)
     simulation = counted.simulation
     return msgspec.structs.replace(
@@ -125,7 +116,7 @@ def report(
 
 def _bound(fn: Callable[..., Any], source: Source, args: tuple[Any, ...]) -> Given:
     try:
-        bound = inspect.signature(lower.python_function(fn)).bind(*args)
+        bound = inspect.signature(decorated.python_function(fn)).bind(*args)
     except TypeError as error:
         raise RooflabError(f"{source.name}: {error}") from None
     bound.apply_defaults()
@@ -221,7 +212,7 @@ def described(value: Any) -> str:
 
 def compiled(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` as numba compiles it: with the user's own options where it has any."""
-    return fn if lower.options(fn) else numba.njit(**_AS_PLAIN)(lower.with_helpers(fn))
+    return fn if decorated.options(fn) else numba.njit(**_AS_PLAIN)(afresh.with_helpers(fn))
 
 
 def _run(
@@ -232,36 +223,28 @@ def _run(
     caches: Chosen,
     random: bool,
     own: Callable[..., Any] | None = None,
+    whole: Whole | None = None,
 ) -> tuple[examine.Findings, list[Timed], str]:
     """How the results of the compiled function compare, its times, and over how many threads it runs."""
     function = own or compiled(fn)
-    spread = bool(lower.options(fn).get("parallel"))
-    fresh = _steered_by_data(source)
-    largest = max(each.capacity_bytes for each in caches.caches)
+    spread = again.is_spread(fn)
     findings = examine.Findings()
-    threads = numba.get_num_threads() if spread else 1
     with warnings.catch_warnings():
         # numba warns of loops that it did not spread over threads
         warnings.simplefilter("ignore")
-        if spread:
-            numba.set_num_threads(1)
-        try:
+        with (
+            again.on_one(function, spread),
+            nullcontext() if decorated.options(fn) or own is not None else short_errors.used(),
+        ):
             # compiled by this first call
-            with nullcontext() if lower.options(fn) or own is not None else short_errors.used():
-                results = timing.run_once(function, given)
+            results = timing.run_once(function, given)
             if not random:
                 findings += examine.compare(
                     "the compiled function", results, (counted.outcome.result, counted.outcome.outputs)
                 )
                 if counted.simulation.accesses <= _PLAIN_PYTHON and own is None:
                     findings += _plain_python(fn, given, counted)
-            runs = [runs_of.timed(timing.warm(function, given, fresh), 1, "warm")]
-            runs.append(runs_of.timed(timing.cold(function, given, largest, fresh), 1, "cold"))
-        finally:
-            if spread:
-                numba.set_num_threads(threads)
-        if threads > 1:
-            runs += runs_of.on_threads(function, given, fresh)
+        runs = again.timed(function, whole, given, caches, again.steered_by_data(source.tree), spread)
     said = "as decorated: parallel=True" if spread else "not tried: counted from its LLVM IR, on one core"
     return findings, runs, said
 
@@ -272,7 +255,7 @@ def _plain_python(fn: Callable[..., Any], given: Given, counted: counting.Counte
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             copies = given.copied()
-            python = lower.python_function(fn)
+            python = decorated.python_function(fn)
             named = {
                 name: value
                 for (name, each), value in zip(inspect.signature(python).parameters.items(), copies, strict=True)
@@ -284,8 +267,3 @@ def _plain_python(fn: Callable[..., Any], given: Given, counted: counting.Counte
         why = f"{type(error).__name__} ({error})"
         return examine.Findings(warnings=(f"plain Python stops with {why}, where the compiled function goes on",))
     return examine.compare("plain Python", results, (counted.outcome.result, counted.outcome.outputs))
-
-
-def _steered_by_data(source: Source) -> bool:
-    """Whether a run may take another path on what the last one wrote: each then needs fresh inputs."""
-    return timing.steered(source.tree, lambda node: isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)))

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import itertools
 import re
-import types as python_types
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numba
 from llvmlite import binding
@@ -23,20 +22,14 @@ from numba.core.dispatcher import Dispatcher
 
 from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import short_errors
+from rooflab.loops.lowered.afresh import VALUED, all_afresh
 from rooflab.loops.lowered.folding import fold
-from rooflab.loops.read.decorated import options, python_function
+from rooflab.loops.read.decorated import options
 
 _LARGEST_INLINED = 4000  # instructions; what is longer makes text of errors
 APART = "int_power_impl"  # numba's loop for whole powers: what it costs follows from the exponent
 _ERRORS = (APART, "5numba7cpython7unicode", "ol_str", "raise_with_shape", "excinfo")
 _INLINED = ("_ZN", "NRT_MemInfo_data")
-_VALUED = (
-    "fastmath",
-    "error_model",
-    "inline",
-    "forceinline",
-    "locals",
-)  # options of the user's that change values
 _NUMBERS = itertools.count()
 _AGAIN = ("dead_code_elimination", "sroa", "simplify_cfg", "sroa")
 _FIRST = ("sroa", "always_inliner", "global_dead_code_eliminate", "simplify_cfg", "sroa", "simplify_cfg", "sroa")
@@ -74,7 +67,7 @@ def lower(fn: Callable[..., Any], types: tuple[Any, ...]) -> Lowered:
     Raises:
         NumbaError: what numba cannot compile.
     """
-    kept = {name: value for name, value in options(fn).items() if name in _VALUED}
+    kept = {name: value for name, value in options(fn).items() if name in VALUED}
     chosen: dict[str, Any] = {
         "error_model": "numpy",
         **kept,
@@ -85,7 +78,7 @@ def lower(fn: Callable[..., Any], types: tuple[Any, ...]) -> Lowered:
     }
     with _unoptimised(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        done = compiled(_afresh(python_function(fn), {}), types, chosen)
+        done = compiled(all_afresh(fn), types, chosen)
         ir = str(done.library._final_module)
     main, wrapper = done.fndesc.llvm_func_name, done.fndesc.llvm_cpython_wrapper_name
     environment = done.fndesc.env_name, done.environment
@@ -111,55 +104,26 @@ def compiled(function: Any, types: tuple[Any, ...], chosen: dict[str, Any], only
     return done
 
 
-def with_helpers(fn: Callable[..., Any]) -> Any:
-    """A copy of a Python function that calls its plain helpers compiled, as numba asks for."""
-    return _afresh(python_function(fn), {}, keep=True)
-
-
-def _afresh(function: Any, made: dict[int, Any], keep: bool = False) -> Any:
-    """A copy of a Python function whose compiled helpers are compiled anew: theirs are optimised already.
-
-    `keep`: only its plain helpers; those that are compiled stay as they are.
-    """
-    if id(function) in made:
-        return made[id(function)]
-    scope = dict(function.__globals__)
-    copy = python_types.FunctionType(
-        function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
-    )
-    copy.__kwdefaults__, copy.__qualname__, copy.__module__ = (
-        function.__kwdefaults__,
-        function.__qualname__,
-        function.__module__,
-    )
-    made[id(function)] = copy
-    for name in _names(function.__code__):
-        value = scope.get(name)
-        plain = isinstance(value, python_types.FunctionType) and value.__module__ == function.__module__
-        if plain or (isinstance(value, Dispatcher) and not keep):
-            helper: Any = value
-            kept = {key: each for key, each in options(helper).items() if key in _VALUED}
-            # a helper's accesses are checked as the function's own are where it is lowered
-            chosen: dict[str, Any] = {"error_model": "numpy", **kept, "nogil": True, "boundscheck": not keep}
-            # numba calls only what is compiled itself
-            scope[name] = numba.njit(**chosen)(_afresh(python_function(helper), made, keep))
-    return copy
-
-
-def _names(code: python_types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for each in code.co_consts:
-        if isinstance(each, python_types.CodeType):
-            yield from _names(each)
-
-
 @contextmanager
 def _unoptimised() -> Iterator[None]:
-    """While it lasts, numba's libraries are neither optimised nor turned into machine code."""
+    """While it lasts, numba's libraries are neither optimised nor turned into machine code.
+
+    What of the user's is compiled meanwhile all the same (a method of a class) is forgotten at its end: nobody
+    could call it.
+    """
     library: Any = codegen.JITCodeLibrary
     names = ("_optimize_functions", "_optimize_final_module", "_finalize_final_module")
+    met: dict[Dispatcher, list[Any]] = {}
+    add: Any = Dispatcher.add_overload
+
+    def add_and_note(dispatcher: Any, found: Any) -> None:
+        if not dispatcher.py_func.__module__.startswith("numba."):
+            met.setdefault(dispatcher, list(dispatcher.overloads.values()))
+        add(dispatcher, found)
+
     with global_compiler_lock:
         kept = {name: getattr(library, name) for name in names}
+        Dispatcher.add_overload = add_and_note  # type: ignore[method-assign]
         executable = cpu.CPUContext.get_executable
         library._optimize_functions = _with_layout
         library._optimize_final_module = lambda self: None
@@ -173,6 +137,11 @@ def _unoptimised() -> Iterator[None]:
             for name, value in kept.items():
                 setattr(library, name, value)
             cpu.CPUContext.get_executable = executable  # type: ignore[method-assign]
+            Dispatcher.add_overload = add  # type: ignore[method-assign]
+            for dispatcher, before in met.items():
+                cast(Any, dispatcher)._reset_overloads()
+                for each in before:
+                    dispatcher.add_overload(each)
 
 
 def _with_layout(library: Any, module: Any) -> None:

@@ -133,7 +133,9 @@ def _split(operands: str) -> list[str]:
 def _kinds(mnemonic: str, operands: list[str]) -> list[tuple[str, float]]:
     """The kinds of operations that an instruction is, its loads and stores among them."""
     whole = " ".join(operands)
-    if mnemonic.startswith(("nop", "vzeroupper", "prefetch", "lock")) or mnemonic in ("ud2", "int3"):
+    if mnemonic.startswith("lock") or (mnemonic.startswith("xchg") and "(" in whole):
+        return [("slot", 4.0), ("locked", 1.0), ("load integer", 1.0), ("store integer", 1.0)]
+    if mnemonic.startswith(("nop", "vzeroupper", "prefetch")) or mnemonic in ("ud2", "int3"):
         return [("slot", 1.0)]
     memory = [n for n, each in enumerate(operands) if "(" in each]
     last = len(operands) - 1

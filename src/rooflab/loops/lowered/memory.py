@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rooflab.loops.lowered.counted_access import BUMP, END, MOST_SIZES, ROWS
-from rooflab.loops.read.arguments import PAGE_BYTES, Placed, place
+from rooflab.loops.read.arguments import PAGE_BYTES, Placed, arrays_in, place
 
 _LOCAL_SHARE, _LEAST_LOCAL_BYTES, _MOST_BYTES = 8, 1 << 28, 1 << 36
 
@@ -33,15 +33,6 @@ class Memory(NamedTuple):
     allocator: np.ndarray
     constants: Mapping[str, int]
     held: Any
-
-
-def arrays_in(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays in an argument, with names: a tuple of arrays has several."""
-    if isinstance(value, np.ndarray):
-        yield name, value
-    elif isinstance(value, tuple):
-        for number, each in enumerate(value):
-            yield from arrays_in(f"{name}[{number}]", each)
 
 
 def lay_out(arguments: Mapping[str, Any], constants: Mapping[str, int]) -> Memory:

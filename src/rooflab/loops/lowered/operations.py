@@ -32,6 +32,8 @@ _OF_NUMBA = {
     "NRT_MemInfo_alloc_aligned": "allocation", "NRT_MemInfo_alloc_safe_aligned": "allocation",
     "numba_get_np_random_state": "random_state", "numba_rnd_shuffle": "random_refill",
 }  # fmt: skip
+# What counts the references to an array, one locked change each.
+_REFERENCES = ("NRT_incref", "NRT_decref")
 _SHUFFLES = ("shufflevector", "insertelement", "extractelement")
 _TIMES = re.compile(r", (\d+)(?:,|$)")
 _BY_ADDRESS = (2, 3, 4, 5, 8, 9, 16, 32, 64)
@@ -107,6 +109,8 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
     if opcode in _SHUFFLES:
         # one number in or out is in one piece of the vector
         return "shuffle", pieces if opcode == "shufflevector" else 1.0
+    if opcode in ("atomicrmw", "cmpxchg"):
+        return "locked", 1.0
     if opcode == "call":
         return _call(text, kind if floating else "double", lanes, pieces, vector)
     return None
@@ -127,6 +131,8 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
     match = _INTRINSIC.search(text)
     if match is None:
         name = called(text)
+        if name in _REFERENCES:
+            return "locked", 1.0
         if name in _OF_NUMBA:
             return f"call {_OF_NUMBA[name]}", 1.0
         if not name or name.startswith(("llvm.", "NRT_", "nrt_")):

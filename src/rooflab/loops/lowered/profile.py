@@ -13,9 +13,10 @@ import numpy as np
 from llvmlite import binding
 
 from rooflab.loops.compiled.target import target_machine
-from rooflab.loops.lowered import control_flow, counted_access, lower, machine_code, predictor
+from rooflab.loops.lowered import afresh, control_flow, counted_access, lower, machine_code, predictor
 from rooflab.loops.lowered.ir_text import Function, Instruction, functions
 from rooflab.loops.lowered.operations import vector_access_bytes
+from rooflab.loops.read import decorated
 from rooflab.machines.bench.experiments.core_programs import vector_bytes
 
 _CONDITIONAL = re.compile(r"^\s*br i1 (?P<test>%\S+|true|false), label (?P<yes>%\S+), label (?P<no>%\S+?)(?:,|$)")
@@ -58,7 +59,7 @@ class Profile(NamedTuple):
 
 def optimised(fn: Any, types: tuple[Any, ...]) -> tuple[str, str, str, tuple[str, Any]]:
     """The optimised IR of `fn` with lines of the source, its name there, its wrapper's, its environment."""
-    given = lower.options(fn)
+    given = decorated.options(fn)
     chosen: dict[str, Any] = dict(given) if given else {"error_model": "numpy"}
     chosen.pop("nopython", None)
     if given.get("parallel"):
@@ -69,7 +70,7 @@ def optimised(fn: Any, types: tuple[Any, ...]) -> tuple[str, str, str, tuple[str
     chosen |= {"_dbg_extend_lifetimes": False, "boundscheck": bool(given.get("boundscheck"))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        done = lower.compiled(lower.with_helpers(fn), types, chosen, only_lines=True)
+        done = lower.compiled(afresh.with_helpers(fn), types, chosen, only_lines=True)
     names = done.fndesc
     return (
         done.library.get_llvm_str(),

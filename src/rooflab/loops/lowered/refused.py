@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from numba.core.dispatcher import Dispatcher
 
 from rooflab.errors import RooflabError
-from rooflab.loops.lowered.lower import python_function
+from rooflab.loops.read.decorated import python_function
 from rooflab.loops.read.source import Source
 
 

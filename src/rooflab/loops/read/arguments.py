@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -193,6 +193,15 @@ def placed_as(array: np.ndarray, other: np.ndarray) -> np.ndarray:
     copy = np.ndarray(array.shape, array.dtype, room.data, start, array.strides, order)
     copy[...] = array
     return copy
+
+
+def arrays_in(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays in an argument, with names: a tuple of arrays has several."""
+    if isinstance(value, np.ndarray):
+        yield name, value
+    elif isinstance(value, tuple):
+        for number, each in enumerate(value):
+            yield from arrays_in(f"{name}[{number}]", each)
 
 
 def copies_of(values: Iterable[Any]) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from rooflab.errors import RooflabError
+from rooflab.loops.read import decorated
 
 MODULES = {"math": math, "np": np}  # under these names the generated files import them
 
@@ -113,6 +114,20 @@ def definition(function: Callable[..., Any]) -> tuple[ast.FunctionDef, list[str]
         raise RooflabError(f"{function.__name__}: expected a function written with def, on lines of its own")
     ast.increment_lineno(tree, first - 1)
     return tree, lines, first
+
+
+def read_whole(fn: Callable[..., Any]) -> Source:
+    """The source of `fn`, whatever stands in it.
+
+    Raises:
+        RooflabError: no function, or one whose source cannot be read.
+    """
+    function = inspect.unwrap(decorated.python_function(fn))
+    if not inspect.isfunction(function):
+        raise RooflabError(f"got a {type(function).__name__}, expected a Python function over arrays")
+    tree, lines, first = definition(function)
+    numbered = {first + n: line.rstrip() for n, line in enumerate(lines)}
+    return Source(tree.name, inspect.getsourcefile(function) or "<source>", tree, {}, {}, numbered)
 
 
 def _source(fn: Callable[..., Any], tree: ast.FunctionDef, path: str, lines: dict[int, str]) -> Source:

@@ -20,6 +20,7 @@ class Ref(NamedTuple):
         step_bytes: between most of its new lines that lay far apart; 0 where none did.
         multiples: steps to new lines that are near or multiples of 64 bytes or less, of 128, … of 4 KiB, each
             counted once.
+        far: how many of its new lines lay far from the last, as where another row begins.
         decided: whether what its loop has found decides its place: nobody can begin it ahead.
     """
 
@@ -34,6 +35,7 @@ class Ref(NamedTuple):
     step_bytes: int = 0
     multiples: tuple[int, ...] = ()
     decided: bool = False
+    far: int = 0
 
 
 class Loop(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from rooflab.loops.read.access_patterns import AccessPattern
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source, SourceLines
-from rooflab.loops.read.twin_text import LEAST_POWER, Ref
+from rooflab.loops.read.twin_text import LEAST_POWER, Ref, Text
 from rooflab.loops.twin import run
 from rooflab.types.loop import LineCounts, Trips, Walk
 from rooflab.types.simulation import Simulation
@@ -22,7 +22,8 @@ from rooflab.types.work import Flop
 _KINDS = ("compulsory", "capacity", "conflict")
 _TOTALS = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_bytes", "invalidations", "prefetches")
 _MOSTLY = 0.1  # of its runs: a store that misses as seldom comes after a load of its line
-_NEARLY_ALL = 0.9  # of a walk's steps, that are multiples of the same power of two
+_MOST_BEGINNINGS = 0.5  # of the lines that an access misses: more are no beginnings of rows
+_NEARLY_ALL = 0.9  # of a walk's steps, that are multiples of the same power of two; of the lines that it spans
 _LINES_TO_FORESEE = 2  # misses of consecutive lines before a prefetcher runs ahead of them, on Zen 4
 
 
@@ -141,7 +142,9 @@ def _by_kind(counted: Counted, line: int, kind: str, *, decided: bool = False) -
 
 def irregular(counted: Counted, pattern: AccessPattern) -> dict[str, int]:
     """Misses of a warm run (else of the first) by the accesses of that pattern, by cache level."""
-    chosen = [ref for ref in counted.twin.text.refs if ref.pattern == pattern]
+    text = counted.twin.text
+    whole = _whole(counted) if pattern == "stride" else set()
+    chosen = [ref for ref in text.refs if ref.pattern == pattern and _place(ref, text) not in whole]
     return _by_level(counted, {ref.number: 1.0 for ref in chosen})
 
 
@@ -151,8 +154,8 @@ def strided(counted: Counted, source: Source) -> dict[str, int]:
     A row of a tile goes on elsewhere after a few lines; the first ones of each are asked for too late.
     """
     text = counted.twin.text
-    within = _within_tiles(source)
-    shares = {ref.number: 1.0 for ref in text.refs if ref.pattern == "stride"}
+    within, whole = _within_tiles(source), _whole(counted)
+    shares = {ref.number: 1.0 for ref in text.refs if ref.pattern == "stride" and _place(ref, text) not in whole}
     for loop in text.innermost:
         if loop.line not in within:
             continue
@@ -163,6 +166,52 @@ def strided(counted: Counted, source: Source) -> dict[str, int]:
                 lines = trips * ref.itemsize / counted.simulation.levels[0].cache.line_bytes
                 shares[ref.number] = min(1.0, _LINES_TO_FORESEE / max(lines, 1.0))
     return _by_level(counted, shares)
+
+
+def jumps(counted: Counted) -> dict[str, int]:
+    """Misses of a warm run (else of the first), by level, of accesses in order that go on elsewhere.
+
+    Where a row ends and the next does not follow it, nobody has foreseen its first lines. Those of one loop that
+    begin a row do so at the same time: of them those that miss most count.
+    """
+    levels, text = (counted.warm or counted.simulation).levels, counted.twin.text
+    most: dict[tuple[int | None, str], float] = {}
+    for ref in text.refs:
+        lines = int(counted.passes[ref.block]) * ref.itemsize / levels[0].cache.line_bytes
+        if ref.pattern != "stream" or not ref.far or not lines:
+            continue
+        if ref.far > _MOST_BEGINNINGS * levels[0].references[ref.number].misses:
+            continue  # among a few rows in turn, each of which goes on
+        for level in levels:
+            place = text.owners[ref.block], level.name
+            missed = ref.far * min(1.0, level.references[ref.number].misses / lines)
+            most[place] = max(most.get(place, 0.0), missed)
+    return {
+        level.name: round(sum(count for (_, name), count in most.items() if name == level.name))
+        for level in levels
+    }
+
+
+def _whole(counted: Counted) -> set[tuple[str, int | None]]:
+    """Arrays, with the loop, of which the accesses that step over lines take in all lines between them.
+
+    So do those to the fields of records: each steps over lines, and together they go through memory in order.
+    """
+    text, references = counted.twin.text, (counted.warm or counted.simulation).levels[0].references
+    missed: Counter[tuple[str, int | None]] = Counter()
+    spanned: dict[tuple[str, int | None], int] = {}
+    for ref in text.refs:
+        place, misses = _place(ref, text), references[ref.number].misses
+        missed[place] += misses
+        if ref.pattern == "stride":
+            spanned[place] = max(spanned.get(place, 0), misses * ref.step_bytes)
+    nbytes = counted.simulation.levels[0].cache.line_bytes
+    return {place for place, span in spanned.items() if span and missed[place] * nbytes >= _NEARLY_ALL * span}
+
+
+def _place(ref: Ref, text: Text) -> tuple[str, int | None]:
+    """The array of an access, and its innermost loop."""
+    return ref.array, text.owners[ref.block]
 
 
 def walks(counted: Counted) -> tuple[Walk, ...]:

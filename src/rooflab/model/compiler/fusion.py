@@ -16,6 +16,7 @@ from rooflab.model.compiler.dataflow import Flow
 from rooflab.model.compiler.groups import Extent
 from rooflab.types.work import Cost, Graph, Op, TensorSpec
 from rooflab.work.costs import costs
+from rooflab.work.shared_bytes import touched_together
 
 CONVENTION = (
     "compiled: element-wise work and reductions are fused as PyTorch's inductor does, products and "
@@ -209,7 +210,21 @@ def _edges(members: tuple[int, ...], program: _Program) -> Edges:
                 written = min(tensors[index].nbytes, cost.compulsory.write_bytes)
                 writes[flow.whole[index]] = (index, written + beyond)
                 beyond = 0.0
-    return Edges(dict(reads.values()), dict(writes.values()))
+    return Edges(_each_byte_once(dict(reads.values()), program), dict(writes.values()))
+
+
+def _each_byte_once(reads: dict[int, float], program: _Program) -> dict[int, float]:
+    """`reads` without what several looks at one storage share: the points of a stencil are read once."""
+    places: dict[int, list[int]] = {}
+    for index in reads:
+        places.setdefault(program.flow.storage[index], []).append(index)
+    for looks in places.values():
+        if len(looks) > 1:
+            left = touched_together(program.tensors[index] for index in looks)
+            for index in looks:
+                reads[index] = min(reads[index], left)
+                left -= reads[index]
+    return reads
 
 
 def _read_sizes(op: Op, cost: Cost, tensors: Sequence[TensorSpec]) -> dict[int, float]:

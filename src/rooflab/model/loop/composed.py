@@ -26,6 +26,7 @@ class Beside(NamedTuple):
             of the same bytes, which bandwidths were measured with.
         far: share of the levels' time that is that of bytes of the main memory.
         walks_s: seconds of one core for walks of page tables.
+        jumps_s: of one core, in which neither goes on: of rows whose first lines nobody foresaw.
     """
 
     busy: float
@@ -33,6 +34,7 @@ class Beside(NamedTuple):
     more: float = 0.0
     far: float = 0.0
     walks_s: float = 0.0
+    jumps_s: float = 0.0
 
 
 class Part(NamedTuple):
@@ -70,7 +72,7 @@ def of(core_s: float, levels_s: Sequence[float], beside: Beside, parts: Sequence
         moved_s = sum(share * each for share, each in zip(part.levels, levels_s, strict=True))
         moved_s += walks * beside.walks_s
         shorter_s = _added_s(mine_s, moved_s, beside)
-        time_s += max(mine_s, moved_s) + shorter_s
+        time_s += max(mine_s, moved_s) + shorter_s + walks * beside.jumps_s
         added_s += shorter_s
     return Composed(time_s, added_s)
 

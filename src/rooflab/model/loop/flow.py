@@ -150,12 +150,12 @@ def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str]
     )
 
 
-_ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED = range(1, 9)
+_ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED, _LOCKED, _ALU = range(1, 11)
 _UNITS = {
     "fp add": _ADD, "fp compare": _ADD, "fp multiply": _MULTIPLY, "fp multiply-add": _MULTIPLY, "convert": _OTHER,
     "convert from whole": _ADD, "convert to whole": _ADD, "fp compare apart": _ADD,
     "shuffle": _OTHER, "vector integer": _OTHER, "load": _LOAD, "load integer": _LOAD, "gather": _LOAD,
-    "store": _STORE,
+    "store": _STORE, "locked": _LOCKED,
 }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ USUAL_LATENCY = {
     "gather": 18.0, "gather wide": 24.0,
     "vector integer": 1.0, "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0,
     "shuffle": 2.0, "store forward": 6.0, "store forward integer": 5.0, "divide fp64": 13.0,
-    "divide fp32": 11.0, "sqrt fp64": 18.0, "sqrt fp32": 12.0,
+    "divide fp32": 11.0, "sqrt fp64": 18.0, "sqrt fp32": 12.0, "locked": 18.0,
 }  # fmt: skip
 USUAL_EACH = {
     "fp add": 0.5, "fp multiply": 0.5, "fp multiply-add": 0.5, "fp select": 0.5, "convert": 1.0, "shuffle": 1.0,
@@ -53,7 +53,7 @@ USUAL_EACH = {
     "fp multiply-add wide": 0.5, "divide fp64 wide": 16.0, "divide fp32 wide": 10.0, "sqrt fp64 wide": 24.0,
     "sqrt fp32 wide": 20.0, "branch": 0.5, "convert from whole": 1.0, "convert to whole": 0.5, "to whole": 1.0,
     "gather slots": 4.0, "gather slots wide": 4.0, "call allocation": 40.0,
-    "call random_state": 8.0, "call random_refill": 1200.0,
+    "call random_state": 8.0, "call random_refill": 1200.0, "locked": 18.0,
 }  # fmt: skip
 USUAL_MISS = 16.0
 _CALL_CYCLES = 40.0  # of a function of the maths library that was not measured
@@ -417,7 +417,10 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
     "slot" is what passes through the front of the core, where the machine code was read; else all operations.
     Arithmetic takes the longest of its kinds apart and of all together, as some units do several kinds.
     """
-    names = ("loads", "stores", "division", "division of whole numbers", "results moved to whole numbers")
+    names = (
+        "loads", "stores", "division", "division of whole numbers", "results moved to whole numbers",
+        "changes that no other core comes between",
+    )  # fmt: skip
     found: dict[str, float] = dict.fromkeys(names, 0.0)
     units: dict[str, float] = {}
     computed = whole = moved = 0.0
@@ -438,6 +441,8 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
             unit = "multiply" if "multiply" in name else _ADDS_TOO.get(name, name)
             units[unit] = units.get(unit, 0.0) + cycles
             computed += count * (2.0 if kind.endswith(" wide") else 1.0)
+        elif name == "locked":
+            found["changes that no other core comes between"] += cycles
         elif name == "to whole":
             found["results moved to whole numbers"] += cycles
         elif name in _WHOLE:

@@ -27,12 +27,14 @@ class Kept(NamedTuple):
     Attributes:
         missed: of accesses in order that miss the simulated one.
         scattered: of those that miss it, and whose place data decide: any byte is as likely to be kept.
-        hit: of what hits the simulated one.
+        hit: of accesses in order that hit the simulated one.
+        again: of those that hit it, and whose place data decide: their few lines come round often.
     """
 
     missed: float
     scattered: float
     hit: float
+    again: float = 1.0
 
 
 AS_SIMULATED = Kept(0.0, 0.0, 1.0)
@@ -65,12 +67,28 @@ def of_run(
     # of data that are larger, what hits comes round sooner: after half of the cache, in the mean
     within = touched if touched <= capacity else capacity / 2
     hit = served.of(crowd * within, crowd * round_s)
+    rounds = _rounds(report)
+    again = max(hit, served.of(crowd * min(within, asked / rounds), crowd * time_s / rounds))
     if touched <= capacity:
-        return Kept(0.0, 0.0, hit)
+        return Kept(0.0, 0.0, hit, again)
     missed = served.of(crowd * touched, crowd * round_s)
     # the simulated cache hits a part of these: what is kept is counted of all
     scattered = max(0.0, 1 - (1 - missed) / (1 - capacity / touched))
-    return Kept(missed, scattered, hit)
+    return Kept(missed, scattered, hit, again)
+
+
+def _rounds(report: LoopReport) -> float:
+    """How often a run asks the last cache for each line that data pick, in the mean; once where it does not."""
+    *nearer, last = (report.warm or report.simulation).levels
+    if not nearer or not report.scattered_bytes:
+        return 1.0
+    asked = _picked(report, nearer[-1].name)
+    return max(1.0, asked * last.cache.line_bytes / report.scattered_bytes)
+
+
+def _picked(report: LoopReport, level: str) -> int:
+    """Misses in a level of what data pick."""
+    return report.gathered.get(level, 0) + report.chased.get(level, 0)
 
 
 def expected(report: LoopReport, kept: Kept) -> LoopReport:
@@ -87,29 +105,33 @@ def expected(report: LoopReport, kept: Kept) -> LoopReport:
         report,
         simulation=of(report.simulation),
         warm=None if report.warm is None else of(report.warm),
-        strided=_of_misses(report, report.strided, 1 - kept.missed, kept),
-        gathered=_of_misses(report, report.gathered, 1 - kept.scattered, kept),
-        chased=_of_misses(report, report.chased, 1 - kept.scattered, kept),
+        strided=_of_misses(report, report.strided, 1 - kept.missed, 1 - kept.hit),
+        jumps=_of_misses(report, report.jumps, 1 - kept.missed, 1 - kept.hit),
+        gathered=_of_misses(report, report.gathered, 1 - kept.scattered, 1 - kept.again),
+        chased=_of_misses(report, report.chased, 1 - kept.scattered, 1 - kept.again),
     )
 
 
 def _of_level(report: LoopReport, near: LevelCounts | None, last: LevelCounts, kept: Kept) -> LevelCounts:
-    picked = report.gathered.get(last.name, 0) + report.chased.get(last.name, 0)
+    picked = _picked(report, last.name)
     share = min(1.0, picked / last.misses) if last.misses else 0.0
     left = (1 - share) * (1 - kept.missed) + share * (1 - kept.scattered)
+    found = max(0, _picked(report, near.name) - picked) if near else 0
+    share = min(1.0, found / last.hits) if last.hits else 0.0
+    lost = (1 - share) * (1 - kept.hit) + share * (1 - kept.again)
     asked = near or last
     read, written = (
-        left * own + (1 - kept.hit) * max(0, every - own)
+        left * own + lost * max(0, every - own)
         for own, every in ((last.read_bytes, asked.read_bytes), (last.write_bytes, asked.write_bytes))
     )
-    misses = left * last.misses + (1 - kept.hit) * last.hits
+    misses = left * last.misses + lost * last.hits
     return replace(last, misses=round(misses), read_bytes=round(read), write_bytes=round(written))
 
 
-def _of_misses(report: LoopReport, misses: dict[str, int], left: float, kept: Kept) -> dict[str, int]:
+def _of_misses(report: LoopReport, misses: dict[str, int], left: float, lost: float) -> dict[str, int]:
     *nearer, last = (each.name for each in report.simulation.levels)
     if last not in misses:
         return misses
     own = misses[last]
     asked = misses.get(nearer[-1], own) if nearer else own
-    return {**misses, last: round(left * own + (1 - kept.hit) * max(0, asked - own))}
+    return {**misses, last: round(left * own + lost * max(0, asked - own))}

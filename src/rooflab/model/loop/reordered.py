@@ -52,6 +52,7 @@ def as_compiled(report: LoopReport) -> LoopReport:
         simulation=of(report.simulation),
         warm=None if report.warm is None else of(report.warm),
         strided={},
+        jumps={},
         walks=(),
     )
 

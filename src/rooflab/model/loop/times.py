@@ -120,7 +120,8 @@ def _predicted(
         return None
     busy = sum(each.throughput + blas_calls.busy_cycles(each.calls) for each in cycles)
     busy_s = 0.0 if known is None else busy * known.cycle_s
-    beside = _beside(report, machine, terms, busy_s, core.seconds)
+    window_s = 0.0 if known is None else _window_s(report, known, core.seconds)
+    beside = _beside(report, machine, terms, busy_s, core.seconds, window_s)
     measured = bool(loops) and known is not None and known.measured
     if threads > 1:
         return _on_threads(report, machine, threads, terms, core, loops, team, past_caches, measured, beside)
@@ -149,8 +150,19 @@ def _predicted(
     )
 
 
+def _window_s(report: LoopReport, known: CoreTiming, core_s: float) -> float:
+    """How long the core goes on with what it has begun, in the mean."""
+    instructions = sum(each.operations.get("slot", 0.0) for each in report.core_loops)
+    return known.window / instructions * core_s if instructions else 0.0
+
+
 def _beside(
-    report: LoopReport, machine: Machine, terms: list[main_loop.Term], busy_s: float, core_s: float
+    report: LoopReport,
+    machine: Machine,
+    terms: list[main_loop.Term],
+    busy_s: float,
+    core_s: float,
+    window_s: float,
 ) -> composed.Beside:
     memory_s = _data_movement_s(report, terms)
     streamed = _streamed_share(report, machine, terms, "core")
@@ -163,7 +175,8 @@ def _beside(
     more = max(0.0, busy_s - plain_s) / core_s if core_s else 0.0
     far = min(1.0, streamed * terms[-1].seconds / memory_s) if memory_s else 0.0
     walks_s = waiting.walks_s(report, machine)
-    return composed.Beside(busy_s / core_s if core_s else 0.0, streamed, more, far, walks_s)
+    jumps_s = waiting.jumps_s(report, machine, window_s)
+    return composed.Beside(busy_s / core_s if core_s else 0.0, streamed, more, far, walks_s, jumps_s)
 
 
 def _on_threads(
@@ -213,10 +226,13 @@ def _on_threads(
     def inside_s(*, even: bool, limited: bool, crowd: bool) -> float:
         core_s = together * (1 / threads if even else split.largest) * (crowded if crowd else 1.0)
         parts = [main_loop.Term(name, each.seconds(threads, even=even, limited=limited)) for name, each in moved]
-        walked = beside._replace(walks_s=beside.walks_s * (1 / threads if even else split.largest))
+        mine = 1 / threads if even else split.largest
+        walked = beside._replace(walks_s=beside.walks_s * mine, jumps_s=beside.jumps_s * mine)
         return composed.of(core_s, _moved_s(report, parts), walked, in_turn).time_s
 
-    before_s = composed.of(alone, _moved_s(report, outside), beside._replace(walks_s=0.0), in_turn).time_s
+    before_s = composed.of(
+        alone, _moved_s(report, outside), beside._replace(walks_s=0.0, jumps_s=0.0), in_turn
+    ).time_s
     team_s = split.entries * teams.fork_s(machine, threads, team)
     shared_s = inside_s(even=False, limited=True, crowd=True)
     taken_s = teams.shared_lines_s(report, machine, threads)

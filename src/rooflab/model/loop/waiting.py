@@ -56,6 +56,28 @@ def seconds(
     return waiting
 
 
+def jumps_s(report: LoopReport, machine: Machine, window_s: float) -> float:
+    """Seconds of one core for the first lines of rows that do not follow the row before.
+
+    A prefetcher runs ahead only when it has seen some lines miss, each of which takes the latency of what serves
+    it; meanwhile the core goes on with what it has begun.
+
+    Args:
+        report: of a loop.
+        machine: a CPU.
+        window_s: how long it goes on so.
+    """
+    levels, taken = (report.warm or report.simulation).levels, 0.0
+    lines = load_family("cpu")("loop.lines_to_foresee")
+    for number, near in enumerate(levels):
+        behind = levels[number + 1].name if number + 1 < len(levels) else "memory"
+        served = report.jumps.get(near.name, 0) - report.jumps.get(behind, 0)
+        level = crossings.level(machine, behind)
+        if served > 0 and level is not None and level.latency_s is not None:
+            taken += served * max(0.0, lines * level.latency_s - window_s)
+    return taken
+
+
 def walks_s(report: LoopReport, machine: Machine) -> float:
     """Seconds of the walks of page tables of one core: of accesses that go round more pages than are kept.
 

@@ -1,4 +1,4 @@
-"""A report with its predictions on a machine: rows, whole program, error bars, what binds."""
+"""A report with its predictions on a machine: what runs there, how long it takes, what it waits for."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from rooflab.model import collectives
 from rooflab.model.compiler import fusion
 from rooflab.model.device.device import Device
-from rooflab.model.program import error_bars, floor, host_dispatch, launch_queue, op_times, warnings
+from rooflab.model.program import floor, host_dispatch, launch_queue, op_times, warnings
 from rooflab.model.program.assumptions import NOTES, device_for, notes
 from rooflab.model.program.attention_choice import with_kernels
 from rooflab.model.program.error_bars import Parts
 from rooflab.model.program.op_times import OpTimes, PreparedRows
-from rooflab.model.roofline import roofline
+from rooflab.model.program.predictions import of_program, of_rows, row_columns
 from rooflab.model.roofline.per_operation import RATES, RowBound, bounds_of, rates_note
 from rooflab.types.machine import Machine
 from rooflab.types.prediction import Prediction
@@ -153,7 +152,7 @@ def forecast(report: Report, machine: Machine, setting: Setting, prepared: Prepa
     """What `predict_on` returns, with what its times are made of; `prepared` as in `timed`."""
     one = timed(report, machine, setting, prepared)
     device, times, parts = one.device, one.times, one.parts
-    each = _predictions(device, times, row_columns(times, one.counts, one.waits, parts))
+    each = of_rows(device, times, row_columns(times, one.counts, one.waits.wait_s, one.waits.host_s, parts))
     predicted = msgspec.structs.replace(
         one.report,
         rows=_rows(one, each),
@@ -164,7 +163,7 @@ def forecast(report: Report, machine: Machine, setting: Setting, prepared: Prepa
         conventions=_conventions(one.report, machine, device, setting),
         advice=None,  # it was given for another prediction
     )
-    whole = _whole(each, parts, one.floor_s)
+    whole = of_program(each, parts, one.floor_s)
     # What could not be followed may take any time, as may a row without a prediction.
     complete = not predicted.unpredicted and not predicted.coverage.unknown
     known = {"prediction": whole} if complete else {"predicted_part": whole}
@@ -295,126 +294,3 @@ def parts_of(
         device_spreads=times.kernels.spread[:, 0] * device.constants.wider,
         overlaps=device.machine.kind != "cpu",
     )
-
-
-class RowColumns(NamedTuple):
-    """What is predicted of every row, seconds of all its executions; the fields are those of `Prediction`.
-
-    Attributes:
-        waiting: whether waiting for the host is most of its overhead.
-    """
-
-    time_s: np.ndarray
-    low_s: np.ndarray
-    high_s: np.ndarray
-    floor_s: np.ndarray
-    compute_s: np.ndarray
-    near_s: np.ndarray
-    cache_s: np.ndarray
-    memory_s: np.ndarray
-    link_s: np.ndarray
-    overhead_s: np.ndarray
-    waiting: np.ndarray
-    host_s: np.ndarray
-    kernels: np.ndarray
-
-
-def row_columns(times: OpTimes, counts: np.ndarray, waits: Waits, parts: Parts) -> RowColumns:
-    """What is predicted of every row that executes `counts` times."""
-    k = times.kernels
-    floor_s, wait_s = times.floor_s[:, 0] * counts, waits.wait_s
-    bars = error_bars.bars_of_rows(parts)
-    overhead_s = k.overhead_s[:, 0] * counts + wait_s
-    return RowColumns(
-        time_s=parts.device_s + wait_s,
-        low_s=np.maximum(floor_s, bars.low_s),
-        high_s=bars.high_s,
-        floor_s=floor_s,
-        compute_s=k.compute_s[:, 0] * counts,
-        near_s=k.near_s[:, 0] * counts,
-        cache_s=k.cache_s[:, 0] * counts,
-        memory_s=k.memory_s[:, 0] * counts,
-        link_s=k.link_s[:, 0] * counts,
-        overhead_s=overhead_s,
-        waiting=wait_s > overhead_s / 2,
-        host_s=waits.host_s,
-        kernels=k.kernels[:, 0] * counts,
-    )
-
-
-def level_names(device: Device) -> tuple[str, str, str]:
-    """What the levels behind `near_s`, `cache_s` and `memory_s` are called: two may have one name."""
-    return device.near_name, device.cache_name, device.memory_name
-
-
-def _predictions(device: Device, times: OpTimes, columns: RowColumns) -> list[Prediction]:
-    names = level_names(device)
-    link = collectives.find_link(device.machine).name if columns.link_s.any() else ""
-    predictions = []
-    for engine, *numbers in zip(times.engines, *(each.tolist() for each in columns), strict=True):
-        time, low, high, floor, compute, near, cache, memory, linked, over, waiting, host_s, kernels = numbers
-        levels = dict(zip(names, (near, cache, memory), strict=True))
-        if linked:
-            levels[link] = linked
-        bound, binds = roofline.verdict(compute, engine, levels, over, "host" if waiting else "launch")
-        predictions.append(
-            Prediction(
-                time_s=time,
-                low_s=low,
-                high_s=high,
-                floor_s=floor,
-                compute_s=compute,
-                memory_s=levels,
-                overhead_s=over,
-                bound=bound,
-                binds=binds,
-                host_s=host_s,
-                kernels=kernels,
-            )
-        )
-    return predictions
-
-
-def _whole(rows: list[Prediction], parts: Parts, floor_s: float) -> Prediction | None:
-    """The program: its rows one after the other, and no faster than `floor_s`."""
-    if not rows:
-        return None
-    levels = dict.fromkeys(name for row in rows for name in row.memory_s)
-    memory = {name: sum(row.memory_s.get(name, 0.0) for row in rows) for name in levels}
-    time_s = max(sum(row.time_s for row in rows), floor_s)
-    bars = error_bars.bars_of_program(parts)
-    bound, binds = _binding(rows)
-    return Prediction(
-        time_s=time_s,
-        low_s=min(time_s, max(floor_s, float(bars.low_s[0]))),
-        high_s=max(time_s, float(bars.high_s[0])),
-        floor_s=floor_s,
-        compute_s=sum(row.compute_s for row in rows),
-        memory_s=memory,
-        overhead_s=sum(row.overhead_s for row in rows),
-        bound=bound,
-        binds=binds,
-        host_s=sum(row.host_s for row in rows),
-        kernels=sum(row.kernels for row in rows),
-    )
-
-
-def _binding(rows: list[Prediction]) -> roofline.Verdict:
-    """What binds the operations that take most of the program's time.
-
-    Not the largest sum of one term over all rows: most of that may be hidden behind other terms, and making it
-    smaller would gain nothing. Balanced, too, where most of the time is that of balanced operations.
-    """
-    levels = dict.fromkeys((name for row in rows for name in row.memory_s), 0.0)
-    over = {"launch": 0.0, "host": 0.0}
-    engines: dict[str, float] = {}
-    for row in rows:
-        kind = levels if row.binds in levels else over if row.binds in over else engines
-        kind[row.binds] = kind.get(row.binds, 0.0) + row.time_s
-    (level, engine, start) = (max(kind, key=kind.__getitem__, default="") for kind in (levels, engines, over))
-    sums = (sum(kind.values()) for kind in (engines, levels, over))
-    compute_s, memory_s, overhead_s = sums
-    found = roofline.verdict(compute_s, engine, {level: memory_s}, overhead_s, start)
-    balanced_s = sum(row.time_s for row in rows if row.bound == "balanced")
-    whole_s = compute_s + memory_s + overhead_s
-    return roofline.Verdict("balanced", found.binds) if 2 * balanced_s > whole_s else found

@@ -33,7 +33,7 @@ import numpy as np
 from rooflab.model import collectives
 from rooflab.model.device.cache_residency import OperandAccesses, ProgramSwitches
 from rooflab.model.device.device import KNOBS, Device
-from rooflab.model.program import assumptions, error_bars, floor, forecast, op_times
+from rooflab.model.program import assumptions, error_bars, floor, forecast, op_times, predictions
 from rooflab.model.program.op_times import ISSUING, OpTimes, PreparedRows
 from rooflab.model.program.traced import Recording, Traced
 from rooflab.model.roofline.roofline import BALANCED
@@ -64,7 +64,7 @@ def tape_of(report: Report) -> dict[str, Any] | None:
     counts = forecast.counts_of(work)
     waits = forecast.waits_of(report, work, times, device, setting, counts)
     parts = forecast.parts_of(report, times, device, setting, counts, waits)
-    rows = forecast.row_columns(times, counts, waits, parts)
+    rows = predictions.row_columns(times, counts, waits.wait_s, waits.host_s, parts)
     floor_s = floor.program_floor_s(work, times, device, counts)
     levels = _levels(device, rows)
     names = [*dict.fromkeys((*levels, *times.units, ISSUING, "host", "launch"))]
@@ -150,9 +150,9 @@ def _only(work: PreparedRows, kept: np.ndarray) -> PreparedRows:
     )
 
 
-def _levels(device: Device, rows: forecast.RowColumns) -> dict[str, Any]:
+def _levels(device: Device, rows: predictions.RowColumns) -> dict[str, Any]:
     """Seconds by level, near to far, as `Prediction.memory_s` has them."""
-    levels = dict(zip(forecast.level_names(device), (rows.near_s, rows.cache_s, rows.memory_s), strict=True))
+    levels = dict(zip(predictions.level_names(device), (rows.near_s, rows.cache_s, rows.memory_s), strict=True))
     if rows.link_s.any():
         link = collectives.find_link(device.machine).name
         levels[link] = np.where(rows.link_s > 0, rows.link_s, levels.get(link, 0.0))

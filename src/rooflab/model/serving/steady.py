@@ -9,6 +9,15 @@ requests coming into a step, of m chunks each, c of which a step holds at most:
     TPOT = E[seconds of a step with min(K, c) chunks and b sequences], K of the other clients
     TTFT = what is left of the running step + steps waited, all of them full + the steps of its own chunks
 
+Clients that are away for a while between two requests come back at any time, so that more of them come into a step
+after a long one, and make the next long. With ρ the share of the time that prompts take, a step's chunks then vary
+by more than Poisson's μ (a branching process with immigration: var K = μ + ρ² var K):
+
+    var K = μ (1 + min(ρ² / (1 − ρ²), chunks of as many steps as fit into a client's absence))
+
+K is of a negative binomial distribution of that variance, and what comes with a request beside it is on average
+var K / μ − 1 more than others see.
+
 Where prompts have steps of their own (`mixed` false), all that came in with a step come before the next one:
 
     λ = n / (answer − 1), b = n, TPOT = seconds of a step of b sequences + E[seconds of the prompts of K requests]
@@ -29,7 +38,9 @@ from rooflab.model.serving.table import Table
 
 Array = np.ndarray
 _MOST = 48  # chunks of a step that are told apart; more of them come close to a whole
-_HALVINGS = 30  # of the interval of ln μ: to 1e-8 of it
+_LOG_FACTORIALS = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1.0, _MOST)))))
+_HALVINGS = 24  # of the interval of ln μ: to 1e-6
+_BUSIEST = 0.95  # share of the time that prompts take, for K's variance: the loop itself bounds more
 
 
 class Load(NamedTuple):
@@ -84,7 +95,7 @@ class _Steps(NamedTuple):
 
     came: Array  # requests that come into a step (that decodes)
     step_s: Array  # of all steps in the mean
-    square_s2: Array  # the same of their squares: who comes at a random time finds a long step more often
+    left_s: Array  # of the step under way when a client is back
     tpot_s: Array  # of those in which a request decodes: its own prompt is in none of them
     own_s: Array  # until the first token, once the running step is over
     alone_s: Array  # of a step without prompts
@@ -105,8 +116,7 @@ def steady(table: Table, load: Load) -> Steady:
         other = _apart(table, x, running)
         of = _Steps(*(np.where(together, one, two) for one, two in zip(of, other, strict=True)))
     between = np.where(running > 1, x.between_s, 0.0)
-    # Who is back after a while finds a step half done in the mean, E[s²] / 2 E[s]; at once, the next one takes it.
-    rest_s = np.where(between > 0, of.square_s2 / of.step_s / 2.0, 0.0)
+    rest_s = np.where(between > 0, of.left_s, 0.0)  # who is back at once is in the next one
     rest_s = rest_s + np.where(running > 1, x.ahead * of.step_s, 0.0)  # the next is planned without it
     answered_s = (x.answer - 1.0) * _reconciled(of, x, running, rest_s)
     outside_s = np.maximum((x.clients - running) * of.step_s / of.came - x.between_s, 0.0)
@@ -121,6 +131,16 @@ def steady(table: Table, load: Load) -> Steady:
         prompt_tokens=of.came * (x.prompt - x.cached),
         mixed=of.mixed,
     )
+
+
+def _dispersion(x: Load, running: Array, came: Array, alone_s: Array, chunk_s: Array) -> Array:
+    """Variance of K beside its mean, where clients come back at any time; see the module's text.
+
+    `came` chunks or requests into a step that takes `alone_s` without any, each of which adds `chunk_s`.
+    """
+    others = (running - 1.0) / running
+    busy = np.minimum(came * chunk_s / (alone_s + came * chunk_s) * others, _BUSIEST)
+    return 1.0 + others * np.minimum(busy**2 / (1.0 - busy**2), came * x.between_s / alone_s)
 
 
 def _reconciled(of: _Steps, x: Load, running: Array, rest_s: Array) -> Array:
@@ -181,8 +201,11 @@ def _shared(table: Table, x: Load, running: Array) -> _Steps:
     chunks = np.maximum(np.ceil(new / room), 1.0)
     size = new / chunks
     most = np.maximum(np.floor(room / size), 1.0)
-    mean = _mean_arrivals(running, x.answer, chunks, most)
-    share, held = _shares(mean, most)
+    least = running * chunks / (x.answer - 1.0 + chunks)  # chunks that come, if all are taken at once
+    each = _seconds(table, np.stack((0.0 * most, 1.0 + 0.0 * most), axis=-1), size, x, running)
+    dispersion = _dispersion(x, running, least, each[:, 0], each[:, 1] - each[:, 0])
+    mean = _mean_arrivals(running, x.answer, chunks, most, dispersion)
+    share, held = _shares(mean, most, dispersion)
     came = (share * held).sum(axis=-1)
     decoding = came / chunks * (x.answer - 1.0)
 
@@ -190,15 +213,16 @@ def _shared(table: Table, x: Load, running: Array) -> _Steps:
         return _seconds(table, held, size, x, decoding)
 
     # A request's last chunk is in a step with what came into it of others; as it decodes, it is one that does.
-    others, beside = _shares(mean * (running - 1.0) / running, most)
-    decode = decoding * (running - 1.0) / running
+    of_others, decode = mean * (running - 1.0) / running, decoding * (running - 1.0) / running
+    others, beside = _shares(of_others + dispersion - 1.0, most, dispersion)
     last_s = (others * seconds(np.minimum(beside + 1.0, most[:, None]), decode)).sum(axis=-1)
+    others, beside = _shares(of_others, most, dispersion)
     tpot_s = (others * seconds(beside, decode + 1.0)).sum(axis=-1)
     waited = (mean - came) / came  # steps, all of them full
     return _Steps(
         came=came / chunks,
         step_s=(share * seconds(held)).sum(axis=-1),
-        square_s2=(share * seconds(held) * seconds(held)).sum(axis=-1),
+        left_s=_left_s(share, seconds(held), x.between_s),
         tpot_s=tpot_s,
         own_s=waited * seconds(most[:, None])[:, 0] + chunks * last_s,
         alone_s=seconds(np.zeros((len(came), 1)), decode + 1.0)[:, 0],
@@ -224,17 +248,24 @@ def _apart(table: Table, x: Load, running: Array) -> _Steps:
         return steps * full_s + np.where(rest > 0, rest_s, 0.0)
 
     unlimited = np.full_like(came, np.inf)
-    share, held = _shares(came, unlimited)
-    others, beside = _shares(came * (running - 1.0) / running, unlimited)
+    decode_s = _seconds(table, np.zeros((len(came), 1)), size, x, running)[:, 0]
+    dispersion = _dispersion(x, running, came, decode_s, prompts_s(np.ones((len(came), 1)))[:, 0])
+    share, held = _shares(came, unlimited, dispersion)
+    of_others = came * (running - 1.0) / running
+    others, beside = _shares(of_others + dispersion - 1.0, unlimited, dispersion)
     steps = np.ceil((beside + 1.0) * new[:, None] / x.token_budget[:, None])
     own_s = prompts_s(beside + 1.0) * (0.5 + 0.5 / steps)  # of several steps, half of the others end before
-    decode_s = _seconds(table, np.zeros((len(came), 1)), size, x, running)[:, 0]
     held_s = prompts_s(held)
+    met, met_beside = _shares(of_others, unlimited, dispersion)
     return _Steps(
         came=came,
         step_s=decode_s + (share * held_s).sum(axis=-1),
-        square_s2=decode_s**2 + (share * held_s * held_s).sum(axis=-1),
-        tpot_s=decode_s + (others * prompts_s(beside)).sum(axis=-1),
+        left_s=_left_s(
+            np.concatenate((none[:, None] + 1.0, share), axis=-1) / 2.0,
+            np.concatenate((decode_s[:, None], held_s), axis=-1),
+            x.between_s,
+        ),
+        tpot_s=decode_s + (met * prompts_s(met_beside)).sum(axis=-1),
         own_s=(others * own_s).sum(axis=-1),
         alone_s=decode_s,
         decoding=running,
@@ -242,27 +273,54 @@ def _apart(table: Table, x: Load, running: Array) -> _Steps:
     )
 
 
-def _mean_arrivals(running: Array, answer: Array, chunks: Array, most: Array) -> Array:
-    """Mean μ of the Poisson distribution of chunks for which so many requests run; see above."""
-    low, high = np.full(running.shape, np.log(1e-9)), np.log(np.maximum(running * chunks, 1.0) + 60.0 * most)
+def _left_s(share: Array, step_s: Array, after_s: Array) -> Array:
+    """What is left of the step under way some time after another one ended, which was when a client was answered.
+
+    Of the next one, if it takes longer than that; of others, E[s²] / 2 E[s]: who comes at a random time finds a
+    long step more often.
+    """
+    some = (share * step_s * step_s).sum(axis=-1) / np.maximum((share * step_s).sum(axis=-1), 1e-300) / 2.0
+    left = step_s - after_s[:, None]
+    return (share * np.where(left > 0, left, some[:, None])).sum(axis=-1)
+
+
+def _mean_arrivals(running: Array, answer: Array, chunks: Array, most: Array, dispersion: Array) -> Array:
+    """Mean μ of the distribution of chunks for which so many requests run; see above."""
+
+    def fewer(mean: Array, of: Any) -> Array:
+        share, held = _shares(mean, most[of], dispersion[of])
+        came = (share * held).sum(axis=-1)
+        ran = came / chunks[of] * (answer[of] - 1.0 + chunks[of]) + (mean - came) / chunks[of]
+        return ran < running[of] * (1.0 - 1e-7)
+
+    mean = running * chunks / (answer - 1.0 + chunks)  # enough where all that come are taken at once
+    some = np.flatnonzero(fewer(mean, slice(None)))
+    if not some.size:
+        return mean
+    low, high = np.log(mean[some]), np.log(np.maximum(running * chunks, 1.0) + 60.0 * most)[some]
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        mean = np.exp(middle)
-        share, held = _shares(mean, most)
-        came = (share * held).sum(axis=-1)
-        ran = came / chunks * (answer - 1.0 + chunks) + (mean - came) / chunks
-        low, high = np.where(ran < running, middle, low), np.where(ran < running, high, middle)
-    return np.exp(high)
+        more = fewer(np.exp(middle), some)
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    mean[some] = np.exp(high)
+    return mean
 
 
-def _shares(mean: Array, most: Array) -> tuple[Array, Array]:
-    """Shares of steps, and chunks that each of them holds: min(K, most), K of a Poisson distribution of that mean.
+def _shares(mean: Array, most: Array, dispersion: Array) -> tuple[Array, Array]:
+    """Shares of steps, and chunks that each of them holds: min(K, most), K of a distribution of that mean.
 
-    Shapes (settings, _MOST + 1). The last entry stands for all above: its number is their mean, `most` at most.
+    Negative binomial, of variance `dispersion` x mean; Poisson's at 1. Shapes (settings, _MOST + 1). The last
+    entry stands for all above: its number is their mean, `most` at most.
     """
-    count = np.arange(_MOST)
-    logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1.0, _MOST)))))
-    share = np.exp(count * np.log(np.maximum(mean, 1e-300))[:, None] - mean[:, None] - logs)
+    count, mean = np.arange(_MOST), np.maximum(mean, 1e-300)
+    excess = np.maximum(dispersion - 1.0, 1e-12)
+    none = -mean * np.log1p(excess) / excess  # ln of the share of K = 0
+    if (dispersion > 1.0).any():
+        ratio = (mean / dispersion)[:, None] + (excess / dispersion)[:, None] * count[:-1]
+        logs = np.concatenate((np.zeros((len(mean), 1)), np.cumsum(np.log(ratio / count[1:]), axis=-1)), axis=-1)
+    else:
+        logs = count * np.log(mean)[:, None] - _LOG_FACTORIALS
+    share = np.exp(none[:, None] + logs)
     share = np.where(count < most[:, None], share, 0.0)
     rest = np.maximum(1.0 - share.sum(axis=-1), 0.0)
     # Of K ≥ j: the mean of K beyond what the others hold, by E[K] = μ.

@@ -133,6 +133,8 @@ def _counted(state: State, case: Case) -> LoopReport | str:
             fastmath=state.fastmath,
             # as the loop itself was: both sides are predicted alike
             profile=bool(case.report.core_loops),
+            # said of the loop as it is alone
+            why=state.loop is case.loop and not state.fastmath,
         )
     except RooflabError as error:
         report = str(error)

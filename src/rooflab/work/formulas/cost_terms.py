@@ -9,8 +9,8 @@ Conventions, the same in all formulas:
 - Integers and booleans outside matrix products are not floating-point: bytes, no FLOP. Integer matrix
   products (int8, int4) count as operations of their format.
 - Complex numbers are counted in real operations of their half: complex64 in fp32.
-- Compulsory bytes: each input crosses memory once, each output once. The same tensor given twice is read
-  once; a tensor updated in place is an input and an output, so both.
+- Compulsory bytes: each input crosses memory once, each output once. The same tensor given twice, and what two
+  views of one storage share, is read once; a tensor updated in place is an input and an output, so both.
 - Accessed bytes: every load and store of a plain kernel with one thread per output element, which keeps
   its accumulator in a register and nothing else.
 """
@@ -23,6 +23,7 @@ from functools import cache
 from rooflab.dtypes import DType, dtype
 from rooflab.types.machine import Engine
 from rooflab.types.work import Access, Cost, Flop, TensorSpec, Traffic
+from rooflab.work.shared_bytes import touched_together
 
 _REAL: dict[str, str] = {"complex64": "fp32", "complex128": "fp64"}
 _FLOATS = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4"}
@@ -90,19 +91,12 @@ def scalar_flop(name: str | None, vector: float = 0, special: float = 0) -> tupl
 
 
 def total_bytes(specs: Iterable[TensorSpec]) -> float:
-    """Bytes of the tensors; the same object given twice is counted once where its storage is known.
+    """Bytes of the tensors; what two looks at one storage share is counted once where their places are known.
 
-    Two views of one storage (the q and k of a fused projection) are two tensors: their parts differ.
+    Two views of one storage (the q and k of a fused projection) are two tensors: their parts differ. So are two
+    whose places nobody knows.
     """
-    total = 0.0
-    seen: set[int] = set()
-    for spec in specs:
-        if spec.storage >= 0:
-            if id(spec) in seen:
-                continue
-            seen.add(id(spec))
-        total += spec.nbytes
-    return total
+    return touched_together(specs)
 
 
 def load_bytes(spec: TensorSpec, loads: float) -> float:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rooflab.types.work import Op, Phase, Role, TensorSpec
+from rooflab.work.capture.jax.layouts import UNKNOWN, Layout
 
 # What JAX calls number formats, where rooflab says it otherwise.
 _NAMES = {
@@ -85,27 +86,30 @@ class Recorder:
         storage: int | None = None,
         role: Role = "activation",
         name: str | None = None,
+        layout: Layout = UNKNOWN,
     ) -> int:
         """The index of a new tensor of `aval`'s shape and format; without a `storage` it gets its own."""
         if storage is None:
             storage, self.storages = self.storages, self.storages + 1
+            layout = Layout(0)
         spec = TensorSpec(
             tuple(int(size) for size in getattr(aval, "shape", ())),
             dtype_name(aval),
             full_bytes(aval) if nbytes is None else nbytes,
             storage,
-            None,
+            layout.strides,
             role,
             name,
+            layout.start_bytes,
         )
         self.tensors.append(spec)
         return len(self.tensors) - 1
 
-    def look(self, aval: Any, source: int, nbytes: float | None = None) -> int:
+    def look(self, aval: Any, source: int, nbytes: float | None = None, layout: Layout = UNKNOWN) -> int:
         """The index of another look at tensor `source`: same storage, no more bytes than it has."""
         spec = self.tensors[source]
         size = min(full_bytes(aval), spec.nbytes) if nbytes is None else nbytes
-        return self.tensor(aval, nbytes=size, storage=spec.storage, role=spec.role, name=spec.name)
+        return self.tensor(aval, nbytes=size, storage=spec.storage, role=spec.role, name=spec.name, layout=layout)
 
     def constant(self, aval: Any, data: Any) -> Value:
         """A captured array, each once however often it is met; a single integer is known by its value."""

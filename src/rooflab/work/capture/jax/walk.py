@@ -9,7 +9,7 @@ from typing import Any
 
 from rooflab.types.work import Op
 from rooflab.work import vocabulary
-from rooflab.work.capture.jax import own
+from rooflab.work.capture.jax import layouts, own
 from rooflab.work.capture.jax.recipes import RECIPES
 from rooflab.work.capture.jax.record import Recorder, Scope, Value, dtype_name, full_bytes
 
@@ -219,7 +219,8 @@ def look(rec: Recorder, eqn: Any, frame: Frame) -> list[Value]:
             if var in frame.leaving and (smaller or (reordered and not frame.free(atom))):
                 output, kind = made(rec, frame, var), "layout"
             else:
-                output, kind = rec.look(var.aval, source.tensor), "view"
+                layout = layouts.of_look(eqn, rec.tensors[source.tensor], getattr(var.aval, "shape", ()), position)
+                output, kind = rec.look(var.aval, source.tensor, layout=layout), "view"
                 if reordered:
                     rec.reordered.add(output)
         emit(rec, eqn, frame, kind, () if source.tensor is None else (source.tensor,), (output,), attrs)

@@ -75,6 +75,25 @@ def _inner(call: Call, kind: str, attrs: Attrs) -> Derived:
     return Derived(kind, {"k": math.prod(a) if whole else a[-1]})
 
 
+def of_diagonals(args: Sequence[Any]) -> Sequence[Any]:
+    """The arguments of `einsum` with a view of its diagonal for each operand that has a label twice."""
+    if not args or not isinstance(args[0], str) or not all(isinstance(one, np.ndarray) for one in args[1:]):
+        return args
+    left, arrow, right = args[0].replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(args) - 1 or "..." in left or all(len(set(term)) == len(term) for term in terms):
+        return args
+    if not arrow:  # labels that occur once, in alphabetical order
+        letters = left.replace(",", "")
+        right = "".join(sorted(one for one in set(letters) if letters.count(one) == 1))
+    distinct = ["".join(dict.fromkeys(term)) for term in terms]
+    views = [
+        one if short == term else np.einsum(f"{term}->{short}", one.view(np.ndarray)).view(type(one))
+        for term, short, one in zip(terms, distinct, args[1:], strict=True)
+    ]
+    return (f"{','.join(distinct)}->{right}", *views)
+
+
 def _einsum(call: Call, kind: str, attrs: Attrs) -> Derived:
     """Without `optimize` one loop over all labels, not a product of matrices: its FLOP alone are known."""
     if not isinstance(call.args[0], str):
@@ -143,6 +162,10 @@ def _into(call: Call, kind: str, attrs: Attrs) -> Derived:
     if kind == "copy" and getattr(call.args[1], "dtype", written.dtype) != written.dtype:
         kind = "cast"
     return Derived(kind, attrs, written)
+
+
+def _put(call: Call, kind: str, attrs: Attrs) -> Derived:
+    return Derived(kind, {**attrs, "elements": int(np.size(call.args[1]))}, call.args[0])
 
 
 def _masked(call: Call, kind: str, attrs: Attrs) -> Derived:
@@ -237,6 +260,7 @@ RECIPES: dict[str, Callable[[Call, str, Attrs], Derived]] = {
     "reduced": _reduced,
     "where": _where,
     "into": _into,
+    "put": _put,
     "masked": _masked,
     "counted": _counted,
     "searched": _searched,

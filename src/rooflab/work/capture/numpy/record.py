@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import os
-import sys
-import sysconfig
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +14,15 @@ from rooflab.errors import RooflabError
 from rooflab.types.work import Op, Role, TensorSpec
 from rooflab.work import vocabulary
 from rooflab.work.capture.numpy import recipes
+from rooflab.work.capture.numpy.asked import (
+    arrays_in,
+    format_of,
+    is_counted,
+    name_of,
+    several,
+    user_line,
+)  # fmt: skip
+from rooflab.work.capture.numpy.memory import root_of, some_bytes, start_bytes, touched_bytes
 from rooflab.work.capture.numpy.noted import Noted, noted, plain
 from rooflab.work.capture.numpy.steps import STEPS
 
@@ -31,17 +36,6 @@ _REDUCTIONS = {
     "logical_and": "all", "logical_or": "any", "bitwise_and": "all", "bitwise_or": "any", "bitwise_xor": "any",
 }  # fmt: skip
 _SCANS = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
-_LIBRARIES = (
-    os.path.dirname(np.__file__) + os.sep,
-    str(Path(__file__).resolve().parents[3]) + os.sep,
-    *{sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib")},
-)
-_FORMATS = {
-    "float16": "fp16", "float32": "fp32", "float64": "fp64", "longdouble": "fp64", "float128": "fp64",
-    "uint8": "int8", "uint16": "int16", "uint32": "int32", "uint64": "int64",
-    "complex256": "complex128", "clongdouble": "complex128",
-}  # fmt: skip
-_KNOWN_KINDS = "biufc"  # of formats that are counted: booleans and numbers
 
 
 class Storage(NamedTuple):
@@ -63,6 +57,7 @@ class Recorder:
         self._entries = vocabulary.load("numpy")
         self._storages: dict[int, Storage] = {}
         self._watched: dict[int, weakref.ref[np.ndarray]] = {}
+        self._contents: dict[int, bytes] = {}  # of memory as it was last noted, a few of its bytes
         self._made = 0
         self._muted = 0
 
@@ -77,15 +72,16 @@ class Recorder:
         where = (kwargs["where"],) if isinstance(kwargs.get("where"), np.ndarray) else ()
         operands = (*inputs, *where)
         if method == "at":
-            self._note(f"numpy.{ufunc.__name__}.at", _Found("scatter", {"accumulate": True, "in_place": True,
-                "base": True}), operands, (inputs[0],))  # fmt: skip
+            touched = int(np.size(plain(inputs[0])[plain(inputs[1])]))
+            attrs = {"accumulate": True, "in_place": True, "base": True, "elements": touched}
+            self._note(f"numpy.{ufunc.__name__}.at", _Found("scatter", attrs), operands, (inputs[0],))
             return None
-        given = tuple(one for one in _several(out) if isinstance(one, np.ndarray)) if out is not None else ()
+        given = tuple(one for one in several(out) if isinstance(one, np.ndarray)) if out is not None else ()
         if given:
             result = out[0] if isinstance(out, tuple) and len(out) == 1 else out
         else:
             result = noted(result)
-        outputs = given or tuple(_several(result))
+        outputs = given or tuple(several(result))
         if method == "__call__" or method == "outer":
             entry = self._entry(f"numpy.{ufunc.__name__}", inputs, kwargs, outputs)
             name = f"numpy.{ufunc.__name__}" if method == "__call__" else f"numpy.{ufunc.__name__}.outer"
@@ -100,6 +96,8 @@ class Recorder:
         """A function of NumPy: followed into, or run on plain arrays and noted as one operation."""
         name = name_of(func)
         entry = self._entries.get(name)
+        if name == "numpy.einsum":
+            args = recipes.of_diagonals(args)
         if name in STEPS:
             return self._by_steps(name, func, args, kwargs)
         if entry is None or entry.kind not in ("follow", "view", "free"):
@@ -114,8 +112,8 @@ class Recorder:
         before = len(self.ops)
         result = func._implementation(*args, **kwargs)
         if any(
-            isinstance(one, np.ndarray) and one.size > 1 and not self._is_seen(one) for one in _several(result)
-        ) or (len(self.ops) == before and not any(isinstance(one, np.ndarray) for one in _several(result))):
+            isinstance(one, np.ndarray) and one.size > 1 and not self._is_seen(one) for one in several(result)
+        ) or (len(self.ops) == before and not any(isinstance(one, np.ndarray) for one in several(result))):
             # Its Python went on with plain arrays, unseen.
             return self.called(name, args, kwargs, result, result, entry=_Found(None, {}))
         return result
@@ -136,6 +134,7 @@ class Recorder:
             del self.ops[before:]
             return self.called(name, args, kwargs, result, result, entry=_Found(None, {}))
         plain(found)[...] = result
+        self._as_it_is(found)
         return found
 
     def called(
@@ -144,24 +143,30 @@ class Recorder:
     ) -> Any:  # fmt: skip
         """What a call of `name` gave, noted as one operation; `seen` is what it wrote."""
         out = kwargs.get("out")
+        new = seen is result and isinstance(result, np.ndarray) and not isinstance(out, np.ndarray)
+        if new and any(np.may_share_memory(result, one) for one in arrays_in((*args, *kwargs.values()))):
+            return noted(result)  # a view, or the operand itself: `astype(copy=False)`, a diagonal by `einsum`
         result = out if isinstance(out, np.ndarray) else noted(result)
-        outputs = tuple(_several(seen if isinstance(seen, Noted) else result))
+        outputs = tuple(several(seen if isinstance(seen, Noted) else result))
         found = entry or self._entry(name, args, kwargs, outputs)
         if found.into is not None:
             outputs = (found.into,)
-        operands = tuple(_arrays((*args, *(value for key, value in kwargs.items() if key != "out"))))
+        operands = tuple(arrays_in((*args, *(value for key, value in kwargs.items() if key != "out"))))
         operands = operands[: found.takes]
         if found.swapped:
             operands = (*operands[1::-1], *operands[2:])
         self._note(name, found, operands, outputs)
+        if result is None:  # it may have changed what it was given
+            for one in operands:
+                self._as_it_is(one)
         return result
 
     def viewed(self, name: str, args: Sequence[Any], result: Any) -> Any:
         """A view of an array, or the copy that it had to be."""
         result = noted(result)
-        operands = tuple(_arrays(args))
+        operands = tuple(arrays_in(args))
         copied = [
-            one for one in _several(result)
+            one for one in several(result)
             if isinstance(one, np.ndarray) and not any(np.may_share_memory(one, each) for each in operands)
         ]  # fmt: skip
         for one in copied:
@@ -186,6 +191,7 @@ class Recorder:
         indices = self._indices(keys)
         if not indices and all(isinstance(one, (int, np.integer)) for one in keys) and len(keys) == array.ndim:
             self._element()
+            self._as_it_is(array)
             return
         if isinstance(value, (list, tuple)):
             value = _as_array(plain(value))
@@ -198,6 +204,7 @@ class Recorder:
         part = array.view(np.ndarray)[key].view(Noted)
         same = isinstance(value, np.ndarray) and value.ndim and np.may_share_memory(value, part)
         if same and value.shape == part.shape and value.strides == part.strides:
+            self._as_it_is(array)
             return  # a[i] += b puts back what was computed in place
         name = "numpy.ndarray[…] ="
         if operand:
@@ -218,10 +225,9 @@ class Recorder:
         return tuple(found)
 
     def given_back(self, result: Any) -> None:
-        """Say which arrays of the result were made unseen."""
-        for one in _arrays((result,)):
-            if one.nbytes > _SMALL_BYTES and not self._is_seen(one):
-                self.unknown[f"an array of shape {one.shape} that is returned: what made it is not seen"] = None
+        """Say which arrays of the result were made or changed unseen."""
+        for one in arrays_in((result,)):
+            self._say_unseen(one, "that is returned")
 
     def created(self, function: str, result: Any) -> Any:
         """A new array of constants or of numbers counted up."""
@@ -255,7 +261,7 @@ class Recorder:
             self._note(f"numpy.{function}", _Found(kind, {}), (source,), (result,))
             return result
         result = noted(result)
-        if result.size > 1:
+        if result.size > 1 and not self._is_seen(result):  # seen: `as_strided` makes its view so
             self._note(f"numpy.{function}", _Found("create", {"function": "array"}), (), (result,))
         return result
 
@@ -273,6 +279,7 @@ class Recorder:
     def known(self, array: np.ndarray, role: Role, name: str | None) -> None:
         """Say what the memory of `array` is to the program, before it runs."""
         self._storage(array, role, name)
+        self._as_it_is(array)
 
     def _entry(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Any]) -> _Found:
         entry = self._entries.get(name)
@@ -289,13 +296,16 @@ class Recorder:
     def _note(self, name: str, found: _Found, operands: Sequence[Any], outputs: Sequence[Any]) -> None:
         if self._muted:
             return
+        for one in outputs:
+            if isinstance(one, np.ndarray):
+                self._as_it_is(one)  # before it is looked at as an operand: what changed it in place is this call
         inputs = tuple(self._tensor(one) for one in operands if isinstance(one, np.ndarray))
         # Zero-dimensional results are numbers in Python.
         written = tuple(self._written(one) for one in outputs if isinstance(one, (np.ndarray, np.generic)))
-        counted = all(_is_counted(one) for one in (*operands, *outputs))
+        counted = all(is_counted(one) for one in (*operands, *outputs))
         kind = found.kind if counted else None
         self.ops.append(
-            Op(name=name, kind=kind, inputs=inputs, outputs=written, attrs=found.attrs, where=_user_line())
+            Op(name=name, kind=kind, inputs=inputs, outputs=written, attrs=found.attrs, where=user_line())
         )
         if len(self.ops) > MOST_OPERATIONS:
             raise RooflabError(
@@ -307,24 +317,46 @@ class Recorder:
         self.elements += 1
         if self.elements > MOST_ELEMENTS:
             raise RooflabError(
-                f"more than {MOST_ELEMENTS:,} elements are read or written one by one at {_user_line()}: a loop in"
+                f"more than {MOST_ELEMENTS:,} elements are read or written one by one at {user_line()}: a loop in"
                 " Python; rooflab loop takes such functions apart"
             )
 
     def _tensor(self, array: np.ndarray) -> int:
         """The index of `array` as it is now."""
         if isinstance(array, Noted) and array.tensor is not None:
+            self._say_unseen(array, None)
             return array.tensor
-        if array.nbytes > _SMALL_BYTES and not self._is_seen(array):
-            self.unknown[f"an array of shape {array.shape} at {_user_line()}: what made it is not seen"] = None
+        self._say_unseen(array, None)
         number = self._new(array)
         if isinstance(array, Noted):
             array.tensor = number
         return number
 
+    def _say_unseen(self, array: np.ndarray, place: str | None) -> None:
+        """Note in `unknown` where code that is not seen (a compiled library's) made `array`, or wrote into it."""
+        if array.nbytes <= _SMALL_BYTES:
+            return
+        root = root_of(array)
+        before = self._contents.get(id(root))
+        if not self._is_seen(array):
+            what = "made"
+        elif before is not None and before != some_bytes(root):
+            what = "wrote"
+            self._contents[id(root)] = some_bytes(root)
+        else:
+            return
+        text = f"an array of shape {array.shape} {place or f'at {user_line()}'}: what {what} it is not seen"
+        self.unknown[text] = None
+
+    def _as_it_is(self, array: np.ndarray) -> None:
+        """Remember what the memory of `array` holds now: a change from here on without a note is not seen."""
+        root = root_of(array)
+        if root.nbytes > _SMALL_BYTES:
+            self._contents[id(root)] = some_bytes(root)
+
     def _is_seen(self, array: np.ndarray) -> bool:
         """Whether it is known what made the memory of `array`."""
-        return id(_root(array)) in self._storages
+        return id(root_of(array)) in self._storages
 
     def _written(self, result: np.ndarray | np.generic) -> int:
         """The index of a result, a new tensor even where it lies in known memory."""
@@ -337,21 +369,22 @@ class Recorder:
         storage = self._storage(array, "activation", None)
         strides = tuple(step // array.itemsize if array.itemsize else 0 for step in array.strides)
         contiguous = array.flags.c_contiguous
-        whole = _root(array).nbytes <= array.nbytes
+        whole = root_of(array).nbytes <= array.nbytes
         spec = TensorSpec(
             tuple(int(size) for size in array.shape),
             format_of(array.dtype),
-            float(_touched_bytes(array)),
+            float(touched_bytes(array)),
             storage.number,
             None if contiguous else strides,
             storage.role,
             storage.name if whole else None,
+            start_bytes(array),
         )
         self.tensors.append(spec)
         return len(self.tensors) - 1
 
     def _storage(self, array: np.ndarray, role: Role, name: str | None) -> Storage:
-        root = _root(array)
+        root = root_of(array)
         key = id(root)
         if key not in self._storages:
             self._storages[key] = Storage(self._made, role, name)
@@ -362,6 +395,7 @@ class Recorder:
     def _forget(self, key: int) -> None:
         # Its number may be another array's from now on.
         self._storages.pop(key, None)
+        self._contents.pop(key, None)
         self._watched.pop(key, None)
 
 
@@ -380,20 +414,6 @@ class _Found(NamedTuple):
     swapped: bool = False
 
 
-def name_of(func: Any) -> str:
-    """A function of NumPy as its users call it."""
-    return f"{func.__module__}.{func.__name__}"
-
-
-def format_of(dtype: np.dtype) -> str:
-    """The name in `rooflab.dtypes` of a number format; others keep NumPy's, and are not counted."""
-    return _FORMATS.get(dtype.name, dtype.name)
-
-
-def _is_counted(value: Any) -> bool:
-    return not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind in _KNOWN_KINDS
-
-
 def _folded(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> _Found:
     """A universal function along an axis: reduced, or run on."""
     array = inputs[0]
@@ -405,42 +425,3 @@ def _folded(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping
         return _Found(None, {}, 1)
     axis = inputs[1] if len(inputs) > 1 and method == "reduce" else kwargs.get("axis", 0)
     return _Found("reduction", {"function": function, "dims": recipes.axes_of(axis, array.ndim)}, 1)
-
-
-def _several(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-
-def _arrays(values: Any) -> Iterator[np.ndarray]:
-    """The arrays among `values`, in lists and tuples too."""
-    for value in values:
-        if isinstance(value, np.ndarray):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _arrays(value)
-
-
-def _root(array: np.ndarray) -> np.ndarray:
-    """The array that owns the memory of `array`, or the last one before something else does."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
-def _touched_bytes(array: np.ndarray) -> int:
-    """Bytes of its elements, those of an expanded dimension once."""
-    elements = 1
-    for size, step in zip(array.shape, array.strides, strict=True):
-        elements *= size if step or size == 0 else 1
-    return elements * array.itemsize
-
-
-def _user_line() -> str | None:
-    """File and line of the innermost code that is neither NumPy's, Python's nor rooflab's."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(("<", *_LIBRARIES)):
-            return f"{name}:{frame.f_lineno}"
-        frame = frame.f_back
-    return None

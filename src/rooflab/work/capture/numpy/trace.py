@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import traceback
 import types
@@ -24,7 +25,7 @@ CONVENTIONS = (
 _DEPTH = 4  # of objects within objects
 _HOLD_NONE = (type, types.ModuleType, str, bytes, int, float)
 _CONVERTING = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
-_CREATING = ("zeros", "ones", "empty", "full", "arange", "linspace", "eye", "identity", "tri", "fromfunction",
+_CREATING = ("zeros", "ones", "empty", "full", "arange", "linspace", "eye", "identity", "tri",
              "frombuffer", "fromiter", "indices", "logspace", "geomspace",
              "bartlett", "blackman", "hamming", "hanning", "kaiser")  # fmt: skip
 
@@ -193,7 +194,7 @@ def _held(owner: Any) -> Iterator[tuple[Any, Any, Callable[[Any], None]]]:
 
 
 def _draws(value: Any) -> bool:
-    return isinstance(value, (np.random.Generator, np.random.RandomState))
+    return type(value) is not _Generator and isinstance(value, (np.random.Generator, np.random.RandomState))
 
 
 class _Generator:
@@ -201,6 +202,11 @@ class _Generator:
 
     def __init__(self, recorder: Recorder, real: Any) -> None:
         self._recorder, self._real = recorder, real
+
+    @property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """That of the generator, which libraries ask for."""
+        return type(self._real)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
@@ -239,11 +245,23 @@ def _patched(recorder: Recorder) -> Iterator[None]:
             if isinstance(getattr(one, "__self__", None), np.random.RandomState):
                 change(random, name, _drawing(recorder, name, one))
         make = random.default_rng
-        change(random, "default_rng", lambda *args, **kwargs: _Generator(recorder, make(*args, **kwargs)))
+        change(random, "default_rng", lambda *args, **kwargs: _seeded(recorder, make, *args, **kwargs))
+        change(np, "fromfunction", functools.wraps(np.fromfunction)(_from_function))
         yield
 
 
+def _seeded(recorder: Recorder, make: Any, seed: Any = None) -> Any:
+    """`default_rng`: a generator that is given to it is the one that it returns."""
+    return seed if type(seed) is _Generator else _Generator(recorder, make(plain(seed)))
+
+
+def _from_function(function: Any, shape: Any, *, dtype: Any = float, like: Any = None, **kwargs: Any) -> Any:
+    """numpy/_core/numeric.py: the function is called once, with all indices as arrays."""
+    return function(*np.indices(shape, dtype=dtype), **kwargs)
+
+
 def _creating(recorder: Recorder, name: str, make: Any) -> Any:
+    @functools.wraps(make)
     def call(*args: Any, **kwargs: Any) -> Any:
         with recorder.muted():
             result = make(*plain(args), **plain(kwargs))
@@ -253,6 +271,7 @@ def _creating(recorder: Recorder, name: str, make: Any) -> Any:
 
 
 def _converting(recorder: Recorder, name: str, make: Any) -> Any:
+    @functools.wraps(make)
     def call(source: Any, *args: Any, **kwargs: Any) -> Any:
         with recorder.muted():
             result = make(plain(source), *args, **kwargs)

@@ -137,7 +137,7 @@ class TensorTable:
         """All tensors, in the order of their numbers."""
         layouts: dict[tuple, tuple[str, float, tuple[int, ...] | None, tuple[int, ...]]] = {}
         specs = []
-        for address, shape, strides, dtype, _offset in self._indices:
+        for address, shape, strides, dtype, offset in self._indices:
             about = (shape, strides, dtype)
             if about not in layouts:
                 wide, apart = _unpacked(shape, strides) if dtype is _FP4 else (shape, strides)
@@ -148,7 +148,8 @@ class TensorTable:
             name, nbytes, shown, shape = layouts[about]
             address = self._stand_for.get(address, address)
             role, title = self._role.get(address, ("activation", None))
-            specs.append(TensorSpec(shape, name, nbytes, self._storages[address], shown, role, title))
+            start = offset * dtype.itemsize
+            specs.append(TensorSpec(shape, name, nbytes, self._storages[address], shown, role, title, start))
         return tuple(specs)
 
 
