@@ -30,7 +30,7 @@ import numpy as np
 from measured import SHARED
 
 import rooflab
-from rooflab.model import collectives
+from rooflab.model import collectives, peers
 from rooflab.model.device import cache_residency
 from rooflab.model.device.constants import load_family
 from rooflab.model.device.device import Device, device_of
@@ -185,7 +185,7 @@ def _gemm(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
         stored = weight_format(_GEMM.get(word, word))
         made = [_turned(kernels.product("linear", "product", 1.0, m, n, k, stored, library=library), word, part)]
         if stored.activations and word != "sq":
-            made.append(kernels.norm("linear", "scale activations", 1.0, m, k, reads=2.0, writes=1.0, warm=2.0))
+            made.append(_scaled(m, k, table.engine == "vllm" and word == "fp8"))
             # One scale of the whole: cleared, found, inverted, before the cast.
             if (table.engine, word) == ("trtllm", "fp8"):
                 made += [
@@ -201,6 +201,13 @@ def _gemm(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
     return found, spreads
 
 
+def _scaled(m: np.ndarray, k: np.ndarray, whole_blocks: bool) -> Kernel:
+    """Activations brought to 8 bits; `whole_blocks`: by a block of 1024 threads for each row, however short."""
+    if whole_blocks:
+        return kernels.rows_of_blocks("linear", "scale activations", 1.0, m, 1024.0, m * k * 2.0, m * k)
+    return kernels.norm("linear", "scale activations", 1.0, m, k, reads=2.0, writes=1.0, warm=2.0)
+
+
 def _turned(product: Kernel, word: str, table: Table) -> Kernel:
     """The product with weights of copies that take turns: what the last cache holds of them all is found there."""
     copies = 1.0 if word in engine_tables.ONE_COPY else float(engine_tables.COPIES)
@@ -213,7 +220,9 @@ def _turned(product: Kernel, word: str, table: Table) -> Kernel:
 # launcher is Python too. Operations of each layer are counted by what the engine's code calls.
 _CALL_S = 38e-6
 _TRITON = 4.0
-_ALL_REDUCE_CALLS = 0.85
+# Of an all-reduce with the copy before it, in those: 25 us on hosts of Hopper's years and later, 44 us on older
+# ones (EPYC 7002 beside A100s); in memory that ranks share it is two operations more, about as much again.
+_ALL_REDUCE_CALLS = collections.defaultdict(lambda: 0.66, a100_sxm=1.16)
 
 
 def _launched(seconds: np.ndarray, spread: np.ndarray, calls: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
@@ -351,6 +360,8 @@ def _write(
 
 def latent_kernel(maker: str, *, absorbed: bool, decode: bool) -> str:
     """Whose attention to latent vectors ran: of `gpu_attention.KERNELS`; of vLLM's what TensorRT-LLM's is like."""
+    if maker == "vllm" and not absorbed:
+        return "vllm_fa_prompts"
     if maker == "vllm" and not decode:
         return ""
     return f"{'fa' if maker == 'sglang' else 'trtllm'}_latent_{'decode' if decode else 'prompts'}"
@@ -383,8 +394,9 @@ def _latent(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np
             "attention", "attend", 1.0, sequences=sequences, new=new, before=step, heads=float(heads),
             kv_heads=1.0 if absorbed else float(heads), size=576 if absorbed else 192,
             values=512 if absorbed else 128,
-            cached_bytes=item if decode and not widened else 2.0, v_in_k=absorbed, planned=True,
-            dtype="fp8" if item == 1.0 and decode and table.engine == "trtllm" else "bf16",
+            cached_bytes=ours.latent_bytes(table.device.constants.family, item) if decode and not widened else 2.0,
+            v_in_k=absorbed, planned=True,
+            dtype="fp8" if item == 1.0 and table.engine == "trtllm" else "bf16",
             kernel=latent_kernel(table.engine, absorbed=absorbed, decode=decode),
         )  # fmt: skip
         write = kernels.rows_of_blocks(
@@ -395,11 +407,36 @@ def _latent(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np
         if widened:
             kept = sequences * (step + new) * 576.0
             made.append(kernels.pointwise("attention", "widen", 1.0, kept, reads=1.0, writes=2.0, casts=True))
+        if item == 1.0 and not decode and table.engine == "trtllm":
+            # q, keys and values are brought to 8 bits before (kernels/mlaKernels.cu).
+            narrowed = tokens * heads * (192.0 + 192.0 + 128.0)
+            made.append(kernels.pointwise("attention", "to 8 bits", 1.0, narrowed, reads=2.0, writes=1.0))
+        if table.engine == "vllm":
+            made += _expanded(tokens, heads, absorbed=absorbed)
         found[numbers], spreads[numbers] = _timed(made, part)
     if table.engine == "vllm":
         # The cache, q into the latent space or keys out of it, attention, the result; with fp8 q is scaled too.
         return _launched(found, spreads, 5.0 if item == 1.0 else 4.0)
     return found, spreads
+
+
+def _expanded(tokens: np.ndarray, heads: int, *, absorbed: bool) -> list[Kernel]:
+    """What vLLM's layer holds beside attention: keys and values out of the latent vector, or q and the result.
+
+    vllm-project/vllm, v1/attention/backends/mla/common.py: prompts multiply by kv_b_proj and join keys with their
+    turned part; single tokens multiply q by W_UK and join it with its turned part, and the result by W_UV.
+    """
+    bf16, each = weight_format("bf16"), tokens * heads
+    if not absorbed:
+        return [
+            kernels.product("attention", "expand keys and values", 1.0, tokens, heads * 256.0, 512.0, bf16),
+            kernels.pointwise("attention", "join keys", 1.0, each * 192.0, reads=2.0, writes=2.0),
+        ]
+    return [
+        kernels.grouped("attention", "q to the latent space", 1.0, each, 512.0, 128.0, heads, bf16, even=True),
+        kernels.pointwise("attention", "join q", 1.0, each * 576.0, reads=2.0, writes=2.0),
+        kernels.grouped("attention", "out of the latent space", 1.0, each, 128.0, 512.0, heads, bf16, even=True),
+    ]
 
 
 def _experts(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
@@ -455,18 +492,29 @@ _EARLY = ("1.0.0", "0.14.0")  # of TensorRT-LLM and vLLM: see `expert_tables.loa
 
 
 def _all_reduce(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
-    """By kernels that read their peers' memory; `message_size` counts elements of two bytes.
+    """By the engine's own kernels where it takes them; `message_size` counts elements of two bytes.
 
-    Launched by itself it copies its input first, since only buffers of its own are known to the peers.
+    Launched by itself it sums a copy of its input, and its own kernels one more in buffers that their peers know.
     """
     network = collectives.network(rooflab.machine(_NODES[table.card]))
-    nbytes = table.column("message_size") * 2.0
-    seconds = np.asarray(collectives.peer_all_reduce(nbytes, table.column("num_gpus"), network).time_s)
-    spread = np.full(len(table.rows), 0.15)
-    if "eager" not in (table.rows[0].get("backend") or ""):
-        return seconds, spread
+    nbytes, ranks = table.column("message_size") * 2.0, table.column("num_gpus")
+    eager = "eager" in (table.rows[0].get("backend") or "")
     copy = kernels.pointwise("communication", "copy", 1.0, nbytes / 2.0, reads=2.0, writes=2.0)
-    return _launched(seconds + _timed([copy], table)[0], spread, _ALL_REDUCE_CALLS)
+    copy_s = _timed([copy], table)[0]
+    seconds, calls = np.zeros_like(nbytes), np.ones_like(nbytes)
+    for ways in np.unique(ranks):
+        rows, family = ranks == ways, table.device.constants.family
+        sums = ours.sums(family, int(ways))
+        assert sums is not None  # all of these engines have such kernels
+        seconds[rows] = peers.peer_all_reduce(nbytes[rows], ways, network, sums).time_s
+        most = sums.peer_bytes or 0.0
+        own = nbytes[rows] <= most if sums.includes else nbytes[rows] < most
+        calls[rows] += ~own & (nbytes[rows] <= sums.shared_bytes)
+        copies = 1.0 + own
+        if eager:
+            seconds[rows] += copies * copy_s[rows]
+    spread = np.full(len(table.rows), 0.1)
+    return _launched(seconds, spread, calls * _ALL_REDUCE_CALLS[table.card]) if eager else (seconds, spread)
 
 
 _SORTS = {

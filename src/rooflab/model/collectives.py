@@ -65,8 +65,8 @@ class Network:
         link_share, flag_share: attained of the link by whole chunks, and where every line carries a flag.
         path_shares: of that, what is left for 2 ranks, up to 4, and more: on the way through a host the first
             share a switch, the next a socket. 1 where ranks have a fabric of their own.
-        peer_start_s, peer_rank_s, two_shot_s: starting a kernel that reads its peers' memory, for each peer after
-            the first, and what its second half waits for.
+        peer_start_s, peer_rank_s, peer_wait_s, two_shot_s: starting a kernel that reads its peers' memory, for
+            each peer after the first, where it waits for them to begin and to end, and its second half's wait.
         peer_share, peer_limit_bytes: attained of the link by it, and the largest message that it is used for.
         fabric_share, copy_share: attained of fabric and memory.
         switch_share, switch_s: where the switch adds and multiplies: attained of the link, and its start; a share
@@ -95,6 +95,7 @@ class Network:
     path_shares: tuple[float, float, float]
     peer_start_s: float
     peer_rank_s: float
+    peer_wait_s: float
     two_shot_s: float
     peer_share: float
     peer_limit_bytes: float
@@ -167,7 +168,7 @@ def network(
 
 
 _SHARED = (
-    *("peer_start_s", "peer_rank_s", "two_shot_s", "peer_share", "peer_limit_bytes"),
+    *("peer_start_s", "peer_rank_s", "peer_wait_s", "two_shot_s", "peer_share", "peer_limit_bytes"),
     *("launch_s", "direct_s", "direct_wait_s", "step_s", "direct_step_s", "fabric_step_s", "chunk_step_s"),
     *(
         "protocol_step_s",
@@ -270,30 +271,11 @@ def times(function: str, nbytes: Number, ranks: Number, net: Network, *, adds_in
         overhead, link_s = np.where(chosen, up_overhead, overhead), np.where(chosen, up_s, link_s)
         copy_s = np.where(chosen, 0.0, copy_s)
         floor = np.where(able, np.minimum(floor, up), floor)
-    return Times(*(_scalar_if_one(each) for each in (total, overhead, link_s, copy_s, floor, in_switch)))
+    return Times(*(scalar_if_one(each) for each in (total, overhead, link_s, copy_s, floor, in_switch)))
 
 
-def peer_all_reduce(nbytes: Number, ranks: Number, net: Network, *, adds_in_switch: Any = True) -> Times:
-    """An all-reduce by kernels that read their peers' memory, as serving engines have for small messages.
-
-    In one shot each rank reads all of the others' data; in two it adds up its part of them and reads the other
-    sums. The quicker is taken; the library's own beyond `peer_limit_bytes`, between nodes and through a host.
-    """
-    n, size = np.asarray(ranks, float), np.asarray(nbytes, float)
-    other = times("all_reduce", size, n, net, adds_in_switch=adds_in_switch)
-    start_s = net.peer_start_s + np.maximum(n - 2, 0) * net.peer_rank_s
-    one_wire, two_wire = ((n - 1) * size / net.link_bytes_per_s, 2 * (n - 1) / n * size / net.link_bytes_per_s)
-    one_s, two_s = one_wire / net.peer_share, two_wire / net.peer_share + net.two_shot_s
-    direct = net.path_shares == (1.0, 1.0, 1.0)
-    ours = (size <= net.peer_limit_bytes) & (n > 1) & (n <= net.node_ranks) & direct
-    first = one_s <= two_s
-    overhead = start_s + np.where(first, 0.0, net.two_shot_s)
-    link_s = np.where(first, one_s, two_wire / net.peer_share)
-    mine = (overhead + link_s, overhead, link_s, 0.0, np.minimum(one_wire, two_wire), 0.0)
-    return Times(*(_scalar_if_one(np.where(ours, a, b)) for a, b in zip(mine, other, strict=True)))
-
-
-def _scalar_if_one(values: np.ndarray) -> Number:
+def scalar_if_one(values: np.ndarray) -> Number:
+    """A float of an array without axes."""
     return float(values) if values.ndim == 0 else values
 
 

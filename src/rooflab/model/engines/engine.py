@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
 from dataclasses import dataclass, fields
 from importlib import resources
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 
 from rooflab.errors import RooflabError, UnknownNameError, squash
+from rooflab.model.peers import PeerSums
 from rooflab.types.constants import Constant
 from rooflab.types.source import Source
 from rooflab.units import parse_any
@@ -28,6 +30,7 @@ class Engine:
             others, those of the general model.
         experts: whose products for groups it runs on a card of each family (`model.kernels.gpu.matmul`), by
             its numbers ("half", "fp8", "block"); on others, those of the general model.
+        peer_sums: which sums over ranks its own kernels take, by the card's family: see `sums`.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Engine:
     constants: dict[str, Constant]
     attention: dict[str, str]
     experts: dict[str, dict[str, str]]
+    peer_sums: dict[str, Any]
     joins_projections: bool
     joins_norm: bool
     joins_rope_and_cache: bool
@@ -92,6 +96,29 @@ class Engine:
         library = of.get(self.attention.get(family, ""), ("", ""))[decodes] if family == "hopper" else ""
         return f"{library}_latent_{'decode' if decodes else 'prompts'}" if library else ""
 
+    def latent_bytes(self, family: str, cached_bytes: float) -> float:
+        """Bytes of a number of the latent cache, as its kernel's time goes.
+
+        vLLM's FlashMLA turns values in shared memory for Hopper's matrix engine where they have 8 bits: a cache of
+        half the bytes is no faster there (by its table, 512 to 131,072 tokens of context).
+        """
+        return 2.0 if (family, self.attention.get(family)) == ("hopper", "vllm_fa") else cached_bytes
+
+    def sums(self, family: str, ranks: int) -> PeerSums | None:
+        """Which of its own kernels sum over so many ranks on a card of that family; None where none does."""
+        if not self.peer_all_reduce:
+            return None
+        ours = self.peer_sums.get(family, self.peer_sums["any"])
+        one_shot, peers, shared = (_bytes(ours.get(name, {}), ranks) for name in ("one_shot", "peers", "shared"))
+        return PeerSums(
+            one_shot_bytes=math.inf if ranks <= min(map(int, ours["peers"])) else one_shot or 0.0,
+            peer_bytes=peers or 0.0,
+            shared_bytes=shared or 0.0,
+            in_switch=ranks in ours.get("in_switch", ()),
+            waits=self.peer_sums.get("waits", False),
+            includes=self.peer_sums.get("includes", False),
+        )
+
     def shares(self, group: float) -> bool:
         """Whether a decoding kernel reads keys and values once for all `group` heads that share them."""
         return self.shares_keys and (not self.shared_heads or group <= self.shared_heads)
@@ -105,6 +132,12 @@ class Engine:
         return self.experts.get(family, {}).get(_part(stored), "") if stored.multiplies != "int8" else ""
 
 
+def _bytes(limits: dict[str, str], ranks: int) -> float | None:
+    """The limit for the fewest ranks that are as many; None beyond the largest."""
+    at = min((int(each) for each in limits if int(each) >= ranks), default=None)
+    return None if at is None else float(parse_any(limits[str(at)])[0])
+
+
 def _part(stored: WeightFormat) -> str:
     """What engines tell experts apart by."""
     if stored.bits < 8 and stored.multiplies in ("bf16", "fp16"):
@@ -115,7 +148,7 @@ def _part(stored: WeightFormat) -> str:
 
 
 _FOLDER = "rooflab.model.engines"
-_HEAD = ("name", "aliases", "sources", "attention", "experts")
+_HEAD = ("name", "aliases", "sources", "attention", "experts", "peer_sums")
 
 
 def names() -> tuple[str, ...]:
@@ -150,11 +183,7 @@ def load(file: str) -> Engine:
     constants = {
         name: _constant(f"{file}.toml: {name}", each, sources) for name, each in raw.items() if name not in _HEAD
     }
-    wanted = {
-        each.name: str(each.type)
-        for each in fields(Engine)
-        if each.name not in ("name", "aliases", "constants", "attention", "experts")
-    }
+    wanted = {each.name: str(each.type) for each in fields(Engine) if each.name not in (*_HEAD, "constants")}
     if wanted.keys() != constants.keys():
         raise RooflabError(f"{file}.toml: {sorted(wanted.keys() ^ constants.keys())}, expected {sorted(wanted)}")
     values: dict[str, Any] = {
@@ -166,6 +195,7 @@ def load(file: str) -> Engine:
         constants=constants,
         attention=raw.get("attention", {}),
         experts=raw.get("experts", {}),
+        peer_sums=raw.get("peer_sums", {}),
         **values,
     )
 

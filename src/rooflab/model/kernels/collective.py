@@ -10,6 +10,7 @@ from rooflab import dtypes
 from rooflab.model import collectives
 from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
+from rooflab.model.peers import peer_all_reduce
 from rooflab.types.work import Cost, Op
 
 
@@ -43,7 +44,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
         ours = (x["function"][:, 0] == code) & (x["peers"][:, 0] == peers)
         message, ranks, wide = x["message_bytes"][ours], x["ranks"][ours], x["bits"][ours] >= _SWITCH_BITS
         if peers:
-            seconds = collectives.peer_all_reduce(message, ranks, net, adds_in_switch=wide)
+            seconds = peer_all_reduce(message, ranks, net, adds_in_switch=wide)
         else:
             function = collectives.FUNCTIONS[int(code)]
             seconds = collectives.times(function, message, ranks, net, adds_in_switch=wide)

@@ -14,6 +14,7 @@ from rooflab.model.device.device import Device
 from rooflab.model.kernels.gpu import attention as gpu_attention
 from rooflab.model.kernels.gpu import matmul as gpu_matmul
 from rooflab.model.kernels.gpu.passes import CODE, Pass
+from rooflab.model.peers import PeerSums
 from rooflab.work.llm.formats import WeightFormat
 
 Number = float | np.ndarray
@@ -387,9 +388,19 @@ def lookup(layer: str, name: str, count: Number, rows: Number, width: float, tab
 
 
 def collective(
-    layer: str, name: str, count: Number, function: str, nbytes: Number, ranks: int, *, peers: bool = False
+    layer: str,
+    name: str,
+    count: Number,
+    function: str,
+    nbytes: Number,
+    ranks: int,
+    *,
+    sums: PeerSums | None = None,
 ) -> Kernel:
-    """A collective of `ranks`; `nbytes` the larger of what a rank gives and gets."""
+    """A collective of `ranks`; `nbytes` the larger of what a rank gives and gets.
+
+    `sums`: which kernels of its own the engine has for it, if any.
+    """
     return Kernel(
         layer=layer,
         name=name,
@@ -398,9 +409,10 @@ def collective(
         columns={
             "message_bytes": nbytes,
             "ranks": float(ranks),
-            "peers": float(peers),
+            "peers": float(sums is not None),
             "function": _code(function),
-        },
+        }
+        | ({} if sums is None else {name: float(value) for name, value in sums._asdict().items()}),
     )
 
 

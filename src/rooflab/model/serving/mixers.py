@@ -162,7 +162,7 @@ def passed_on(run: Run, count: float, kept: float, out: float) -> list[Kernel]:
         collective(
             *("communication", "join parts of attention", count, "all_reduce"),
             *(batch.decode_sequences * out * 4.0, ways),
-            peers=run.engine.peer_all_reduce,
+            sums=run.engine.sums(run.family, ways),
         ),
     ]
 
@@ -275,6 +275,13 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             stored,
         )
     )
+    narrow = run.precision.cache == "fp8" and run.engine.narrow_prompts
+    if narrow:
+        new = batch.prefill_sequences * batch.prefill_tokens
+        narrowed = heads * (new * size + seen * (size + a.values))
+        made.append(
+            pointwise(LAYER, "q, keys and values to 8 bits", count, narrowed, reads=HALF_BYTES, writes=1.0)
+        )
     made.append(
         attention(
             LAYER,
@@ -289,6 +296,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             values=a.values,
             planned=True,
             limit=a.index_top,
+            dtype="fp8" if narrow else "bf16",
             kernel=run.engine.latent_kernel(run.family, decodes=False),
         )
     )
@@ -319,7 +327,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             kv_heads=1.0,
             size=a.kv_rank + a.rotary,
             values=a.kv_rank,
-            cached_bytes=item,
+            cached_bytes=run.engine.latent_bytes(run.family, item),
             v_in_k=True,
             planned=True,
             limit=a.index_top,

@@ -179,8 +179,8 @@ def reduced(run: Run, layer: str, count: float) -> list[Kernel]:
             collective("communication", f"scatter sums after {layer}", count, "reduce_scatter", nbytes, ways),
             collective("communication", f"gather before {layer}", count, "all_gather", nbytes, ways),
         ]
-    peers = run.engine.peer_all_reduce
-    return [collective("communication", f"sum after {layer}", count, "all_reduce", nbytes, ways, peers=peers)]
+    sums = run.engine.sums(run.family, ways)
+    return [collective("communication", f"sum after {layer}", count, "all_reduce", nbytes, ways, sums=sums)]
 
 
 def _head(run: Run) -> list[Kernel]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rooflab.model import collectives
+from rooflab.model import collectives, peers
 from rooflab.model.collectives import Network
 from rooflab.model.device import cache_residency
 from rooflab.model.device.device import Device
@@ -157,7 +157,8 @@ def _collective(kernel: Kernel, network: Network, settings: int) -> KernelSecond
     message = np.broadcast_to(np.asarray(x["message_bytes"], float), (settings,))
     function = collectives.FUNCTIONS[int(np.max(x["function"]))]
     if np.any(x["peers"]):
-        times = collectives.peer_all_reduce(message, x["ranks"], network)
+        sums = peers.PeerSums(*(x[name] for name in peers.PeerSums._fields))
+        times = peers.peer_all_reduce(message, x["ranks"], network, sums)
     else:
         times = collectives.times(function, message, x["ranks"], network)
     some = (message > 0) * np.asarray(kernel.count, float)
