@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ from rooflab.loops.compiled.time import (
     texts,
     verify,
 )
-from rooflab.loops.lowered import core_loops
+from rooflab.loops.lowered import core_loops, team_loops
 from rooflab.loops.lowered import count as lowered_count
 from rooflab.loops.read import source
 from rooflab.loops.read.arguments import Arguments
@@ -119,6 +120,7 @@ def report(
         flop_by=flop_by,
         code=done.code,
         core_loops=done.core_loops,
+        team_loops=done.team_loops,
         regions=done.regions,
         runs=tuple(done.runs),
         parallel=done.parallel,
@@ -165,6 +167,7 @@ class _Run(NamedTuple):
     findings: Findings
     core_loops: tuple[CoreLoop, ...] = ()
     regions: tuple[Region, ...] = ()
+    team_loops: tuple[CoreLoop, ...] = ()
 
 
 def counts(
@@ -232,7 +235,7 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
     fresh = steered_by_data(read, types)
     text = texts(loop)
     runs = on_one_core(kept_code.ready(text.serial, arguments.values), arguments, caches, fresh)
-    parallel, spread = compiled.verdict.reason, ()
+    parallel, spread, of_team = compiled.verdict.reason, (), ()
     if compiled.parallel is not None and text.parallel is not None:
         several, refused, compared = _spread(compiled.parallel, text.parallel, arguments, wanted, fresh)
         findings += compared
@@ -244,15 +247,16 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
             counted_trips = {each.line: each.trips for each in count.loops(counted)}
             others = frozenset(name for name, known in read.modules.items() if known == "prange")
             spread = regions.of_tree(compiled.verdict.tree, scope, arguments.copied, others, counted_trips)
+            found, _ = profiled(compiled.parallel, arguments.copied(), counted.outcome.seconds, spread=True)
+            of_team = _of_source(found, loop, compiled.parallel, compiled.verdict.tree)
     code = summary.examine(loop, compiled, counted)
     loops, said = profiled(compiled.serial, arguments.copied(), counted.outcome.seconds)
-    return _Run(
-        code, runs, parallel, findings + Findings(warnings=said), _of_source(loops, loop, compiled.serial), spread
-    )
+    own_loops = _of_source(loops, loop, compiled.serial)
+    return _Run(code, runs, parallel, findings + Findings(warnings=said), own_loops, spread, of_team)
 
 
 def profiled(
-    function: Callable[..., Any], values: tuple[Any, ...], counted_s: float
+    function: Callable[..., Any], values: tuple[Any, ...], counted_s: float, *, spread: bool = False
 ) -> tuple[tuple[CoreLoop, ...], tuple[str, ...]]:
     """The loops of the compiled code as a core sees them, and what is to be said where they could not be profiled.
 
@@ -260,6 +264,7 @@ def profiled(
         function: compiled.
         values: its arguments, which the run may change.
         counted_s: what the count took; where that is long, this takes longer still and is left out.
+        spread: as a team runs it (see `lowered.team_loops`).
     """
     if counted_s > _PROFILED_S:
         return (), (
@@ -267,7 +272,7 @@ def profiled(
             " left out, and times follow its source; smaller arguments are profiled",
         )
     try:
-        return core_loops.found_in(function, values), ()
+        return (team_loops if spread else core_loops).found_in(function, values), ()
     except Exception as error:  # noqa: BLE001
         # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
@@ -275,11 +280,12 @@ def profiled(
 
 
 def _of_source(
-    loops: tuple[CoreLoop, ...], loop: Understood, function: Callable[..., Any]
+    loops: tuple[CoreLoop, ...], loop: Understood, function: Any, tree: ast.FunctionDef | None = None
 ) -> tuple[CoreLoop, ...]:
-    """`loops` of `function`, which was generated from `loop`, with the lines of the source."""
-    text = Path(function.__code__.co_filename).read_text("utf-8")
-    return _in_lines(loops, remarks.source_lines(loop.source, text, "serial"))
+    """`loops` of `function`, which was generated from `loop`, or a `tree` of it, with the lines of the source."""
+    code = function.__code__
+    text = Path(code.co_filename).read_text("utf-8")
+    return _in_lines(loops, remarks.source_lines(tree or loop.source.tree, text, code.co_name))
 
 
 def _in_lines(loops: tuple[CoreLoop, ...], lines: Mapping[int, int]) -> tuple[CoreLoop, ...]:

@@ -380,6 +380,8 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         lines, loops: the counts by line of the source, and the trips of its loops.
         code: what the compiler left; None where it could not be compiled or read.
         core_loops: the loops of the compiled code with what a core does in them; empty where it was not profiled.
+        team_loops: the same of the code for a team of threads, all of it run by one: numba compiles a loop over
+            prange anew, as a function of its own; empty where that was not profiled, or is `core_loops`.
         runs: measured times.
         strided, gathered, chased: misses of a warm run, by cache level, of accesses that step over lines in the
             innermost loop (and of the first of each row of a tile, which ends before it is foreseen), of those
@@ -422,6 +424,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     loops: tuple[Trips, ...] = ()
     code: Code | None = None
     core_loops: tuple[CoreLoop, ...] = ()
+    team_loops: tuple[CoreLoop, ...] = ()
     runs: tuple[Timed, ...] = ()
     strided: dict[str, int] = {}
     gathered: dict[str, int] = {}

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from numba import prange
 
 from rooflab.loops import examine
-from rooflab.loops.lowered import chains, choices, core_loops, machine_code
+from rooflab.loops.lowered import chains, choices, core_loops, machine_code, team_loops
 from rooflab.loops.lowered.ir_text import functions
 from rooflab.loops.lowered.operations import kind_of
 from rooflab.machines.bench.experiments.core_programs import vector_bytes
@@ -61,6 +62,42 @@ def test_a_sum_in_memory_waits_for_its_store(numbers):
     assert loop.passes * each == pytest.approx(N, abs=8)
     # operations: as many additions as elements, whatever the unrolling
     assert loop.operations["fp add"] == pytest.approx(2 * N, abs=16)
+
+
+def test_arrays_of_a_team_lie_apart_and_its_loops_have_the_lines_of_the_source(numbers):
+    rows = numbers.reshape(40, 100)
+
+    def in_rows(a, s):
+        for i in prange(a.shape[0]):
+            for j in range(a.shape[1]):
+                s[i] = s[i] + a[i, j]
+
+    values = rows, np.zeros(40)
+    serial, team = main(in_rows, *values), team_loops.found_in(in_rows, values)
+    first = in_rows.__code__.co_firstlineno
+    inner = [each for each in team if each.operations.get("fp add")]
+    # each sum is stored, as the next load of a may be of it; the team's stays in a register
+    assert serial.operations["store"] >= 0.9 * 4000
+    assert not any(kind.startswith("store") for each in inner for kind in each.operations)
+    # one thread ran it all
+    assert sum(each.operations["fp add"] for each in inner) == 4000
+    assert {each.line for each in inner} <= {first + 2, first + 3}
+    assert {each.line for each in team} <= {0, *range(first, first + 4)}
+
+
+def test_what_a_team_calls_belongs_to_its_loop_over_prange(numbers):
+    rows = numbers.reshape(40, 100)
+
+    def normal(a, out):
+        total = 0.0
+        for i in prange(a.shape[0]):
+            out[i] = (a[i] - a[i].mean()).max()
+        return total
+
+    found = team_loops.found_in(normal, (rows, np.zeros(40)))
+    first = normal.__code__.co_firstlineno
+    # means, differences and maxima are functions of numba's own, with lines of its files
+    assert {each.line for each in found if each.passes > 40} == {first + 3}
 
 
 def test_a_recurrence_waits_for_its_division(numbers):

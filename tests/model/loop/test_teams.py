@@ -75,6 +75,19 @@ def test_each_entry_starts_a_team(guest):
     assert times_on(report((region(entries=1000),)), guest) == pytest.approx(one / 2 * crowd + 2e-3)
 
 
+def test_a_team_runs_code_of_its_own(guest):
+    alone = report((region(),), adds=8e8)
+    made = msgspec.structs.replace(report((region(),)), team_loops=alone.core_loops)
+    one, several = times.predict(made, guest), times.predict(made, guest, 2, team=TEAM)
+    assert one == times.predict(report((region(),)), guest)
+    assert several.time_s == pytest.approx(times_on(alone, guest))
+    # twice as many additions: half of one core's time is lost to that on each of two threads
+    assert several.lost_s["code for prange"] == pytest.approx(one.time_s / 2, rel=1e-3)
+    # and what takes less time is no loss
+    quick = msgspec.structs.replace(report((region(),)), team_loops=report(adds=1e8).core_loops)
+    assert "code for prange" not in times.predict(quick, guest, 2, team=TEAM).lost_s
+
+
 def test_what_lies_outside_stays_on_one_core(guest):
     one = times.predict(report(inside=0.75), guest).time_s
     crowd = teams.crowding(guest, 2)

@@ -59,7 +59,9 @@ def of(source: Source, path: str, name: str, values: Sequence[Any]) -> list[Rema
         # no Python to start (an embedded one), or a machine that is too busy
         return []
     return parse(
-        done.stderr.decode("utf-8", "replace"), path, source_lines(source, Path(path).read_text("utf-8"), name)
+        done.stderr.decode("utf-8", "replace"),
+        path,
+        source_lines(source.tree, Path(path).read_text("utf-8"), name),
     )
 
 
@@ -73,8 +75,8 @@ def parse(text: str, path: str, lines: dict[int, int]) -> list[Remark]:
     return list(dict.fromkeys(remarks))
 
 
-def source_lines(source: Source, text: str, name: str) -> dict[int, int]:
+def source_lines(tree: ast.FunctionDef, text: str, name: str) -> dict[int, int]:
     """Lines of the source by lines of the generated file: both have the same statements in the same order."""
     function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == name)
-    ours, theirs = ([n for n in ast.walk(tree) if isinstance(n, ast.stmt)] for tree in (function, source.tree))
+    ours, theirs = ([n for n in ast.walk(tree) if isinstance(n, ast.stmt)] for tree in (function, tree))
     return {a.lineno: b.lineno for a, b in zip(ours, theirs, strict=True)}

@@ -86,7 +86,9 @@ def report(
         parallel = "not run: the count did not end"
     elif time:
         findings, runs, parallel = _run(fn, source, given, counted, caches, bool(plan.random), own, whole)
-        loops, more = examine.profiled(fn, given.copied(), outcome.seconds)
+        # what is decorated so runs as a team's code on one thread too
+        spread_out = bool(decorated.options(fn).get("parallel"))
+        loops, more = examine.profiled(fn, given.copied(), outcome.seconds, spread=spread_out)
         said += more
         if any(each.threads > 1 for each in runs):
             python = decorated.python_function(fn)

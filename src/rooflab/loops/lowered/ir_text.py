@@ -18,7 +18,8 @@ _NAMED = re.compile(r"name: \"([^\"]+)\"")
 VALUE = re.compile(rf"%{_NAME}")
 POINTER = rf"ptr (?P<pointer>[%@]{_NAME})"  # an operand that is an address
 _VARIABLE = re.compile(rf"^\s*#dbg_value\(i64 (?P<value>%{_NAME}), !(?P<node>\d+), !DIExpression\(\),")
-_FUNCTION = re.compile(rf"@({_NAME})\(")
+_AROUND = "__numba_parfor_gufunc"  # functions of a text of their own, with lines of the source inside
+CALLED = re.compile(rf"@({_NAME})\(")
 
 
 class Instruction(NamedTuple):
@@ -76,7 +77,7 @@ def functions(ir: str) -> tuple[Function, ...]:
 
 
 def _function(header: str, lines: Iterable[str]) -> Function:
-    match = _FUNCTION.search(header)
+    match = CALLED.search(header)
     name = match[1].strip('"') if match else ""
     inside = header[match.end() if match else 0 : header.rindex(")")]
     declared = [each.split() for each in _without_nesting(inside).split(",") if "%" in each]
@@ -139,14 +140,18 @@ class Places:
     the descriptions of each variable, by name.
     """
 
-    def __init__(self, ir: str) -> None:
+    def __init__(self, ir: str, lines: range | None = None) -> None:
+        """The places of a module's text; of what numba writes around loops over prange, those in `lines` alone."""
         self._nodes: dict[int, dict[str, str]] = {}
+        self._lines, self._around = lines, set[int]()
         self.variables: dict[str, list[int]] = {}
         for number, kind, fields in _NODE.findall(ir):
             if kind == "DILocation":
                 self._nodes[int(number)] = {
                     name: text or node or plain for name, text, node, plain in _FIELD.findall(fields)
                 }
+            elif kind == "DISubprogram" and (match := _NAMED.match(fields)) and match[1].startswith(_AROUND):
+                self._around.add(int(number))
             elif kind == "DILocalVariable" and (match := _NAMED.match(fields)):
                 self.variables.setdefault(match[1], []).append(int(number))
 
@@ -156,6 +161,8 @@ class Places:
             node = self._nodes[debug]
             outer = node.get("inlinedAt")
             if outer is None:
-                return int(node.get("line", "0"))
+                line = int(node.get("line", "0"))
+                foreign = self._lines is not None and line not in self._lines
+                return 0 if foreign and int(node.get("scope", "!0")[1:]) in self._around else line
             debug = int(outer[1:])
         return 0

@@ -17,8 +17,10 @@ from rooflab.loops.lowered import afresh, control_flow, counted_access, lower, m
 from rooflab.loops.lowered.ir_text import Function, Instruction, functions
 from rooflab.loops.lowered.operations import vector_access_bytes
 from rooflab.loops.read import decorated
+from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.bench.experiments.core_programs import vector_bytes
 
+SPREAD = "__numba_parfor_gufunc"  # in the names of functions that numba makes of loops over prange
 _CONDITIONAL = re.compile(r"^\s*br i1 (?P<test>%\S+|true|false), label (?P<yes>%\S+), label (?P<no>%\S+?)(?:,|$)")
 _POINTER = re.compile(r"(?:load|store) .*?ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@\S+?),")
 _HANDED = re.compile(r"(?:= load|^\s*store) (?:double\b|float\b|i64\b|i32\b|<)")
@@ -57,16 +59,19 @@ class Profile(NamedTuple):
     crossed: Mapping[str, float] = {}
 
 
-def optimised(fn: Any, types: tuple[Any, ...]) -> tuple[str, str, str, tuple[str, Any]]:
-    """The optimised IR of `fn` with lines of the source, its name there, its wrapper's, its environment."""
+def optimised(fn: Any, types: tuple[Any, ...], spread: bool = False) -> tuple[str, str, str, tuple[str, Any]]:
+    """The optimised IR of `fn` with lines of the source, its name there, its wrapper's, its environment.
+
+    `spread`: with its loops over prange as functions of their own, which a team runs.
+    """
     given = decorated.options(fn)
     chosen: dict[str, Any] = dict(given) if given else {"error_model": "numpy"}
     chosen.pop("nopython", None)
     if given.get("parallel"):
         # so does numba with the bodies of its parallel loops, whatever the rest is compiled with
         chosen["error_model"] = "numpy"
-    # One core's code, with the lines of the source and nothing else of debugging.
-    chosen |= {"nogil": True, "cache": False, "parallel": False, "debug": True, "_dbg_optnone": False}
+    # With the lines of the source and nothing else of debugging.
+    chosen |= {"nogil": True, "cache": False, "parallel": spread, "debug": True, "_dbg_optnone": False}
     chosen |= {"_dbg_extend_lifetimes": False, "boundscheck": bool(given.get("boundscheck"))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -83,11 +88,19 @@ def optimised(fn: Any, types: tuple[Any, ...]) -> tuple[str, str, str, tuple[str
     )
 
 
-def take(fn: Any, values: tuple[Any, ...]) -> tuple[Profile, ...]:
-    """The profiles of one run of `fn` on `values`, which it may change: of it, and of what it calls."""
-    ir, main, wrapper, environment = optimised(fn, tuple(numba.typeof(each) for each in values))
-    chosen = [each for each in functions(ir) if each.name == main]
-    chosen += [each for each in functions(ir) if each.name.startswith("_ZN") and each.name not in (main, wrapper)]
+def take(fn: Any, values: tuple[Any, ...], spread: bool = False) -> tuple[Profile, ...]:
+    """The profiles of one run of `fn` on `values`, which it may change: of it, and of what it calls.
+
+    `spread`: as it is compiled for a team, of which one thread runs it all.
+    """
+    ir, main, wrapper, environment = optimised(fn, tuple(numba.typeof(each) for each in values), spread)
+    named = {each.name: each for each in functions(ir)}
+    chosen = [named[main]]
+    chosen += [
+        each
+        for name, each in named.items()
+        if (name.startswith("_ZN") or SPREAD in name) and name not in (main, wrapper)
+    ]
 
     def call(engine: Any) -> None:
         if where := engine.get_global_value_address(environment[0]):
@@ -100,7 +113,8 @@ def take(fn: Any, values: tuple[Any, ...]) -> tuple[Profile, ...]:
         del result
 
     boxed: list[int] = []
-    first, *others = run(chosen, ir, call)
+    with thread_teams.at_most(1 if spread else None):
+        first, *others = run(chosen, ir, call)
     return first._replace(boxed=sum(boxed)), *others
 
 

@@ -71,6 +71,8 @@ def _over_prange(node: ast.For, call: ast.Call, variable: str) -> None:
         spread = ast.parse(f"for {number} in prange({count}):\n    {variable} = ({low}) + {number} * ({step})")
         loop = spread.body[0]
         assert isinstance(loop, ast.For)
+        for each in ast.walk(loop):
+            ast.copy_location(each, node)
         node.target, node.iter, node.body = loop.target, loop.iter, [*loop.body, *node.body]
         return
     call.func = ast.copy_location(ast.Name("prange", ast.Load()), call)

@@ -173,6 +173,23 @@ def divided(report: LoopReport, loops: Sequence[LoopTime], threads: int, crowded
     return tuple(sorted(found, key=lambda each: -each.time_s))
 
 
+def with_own_code(
+    several: Predicted | None, one: Predicted | None, alone: Predicted | None, spread_by: str
+) -> Predicted | None:
+    """`several` threads, and what they lose as a team's code is another than that of `one` core.
+
+    `alone` is one thread of the team. numba hands arrays to such code apart, so that it keeps sums in registers
+    that it stored before; and it knows no more where trips begin, so that it tells indices from those that count
+    from an array's end, and loads by gathers.
+    """
+    if several is None or one is None or alone is None:
+        return several
+    longer_s = (alone.time_s - one.time_s) / several.threads
+    if longer_s <= 0:
+        return several
+    return replace(several, lost_s={**several.lost_s, f"code for {spread_by}": longer_s})
+
+
 def fork_s(machine: Machine, threads: int, team: TeamTiming | None) -> float:
     """Seconds of starting and joining a team once: measured now, else those of the machine, else usual ones.
 

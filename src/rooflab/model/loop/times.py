@@ -56,6 +56,13 @@ def predict(
         timing: how long its core's operations take; those of a usual core by default.
         team: how long its teams of threads take to start; a usual time by default.
     """
+    if threads > 1 and report.team_loops:
+        own = msgspec.structs.replace(report, core_loops=report.team_loops, team_loops=())
+
+        def of(one: LoopReport, count: int) -> Predicted | None:
+            return predict(one, machine, count, past_caches=past_caches, timing=timing, team=team)
+
+        return teams.with_own_code(of(own, threads), of(report, 1), of(own, 1), report.spread_by)
     report = reordered.as_compiled(report)
 
     def with_kept(share: kept.Kept) -> Predicted | None:
