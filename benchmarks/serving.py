@@ -28,11 +28,12 @@ from rooflab.model.serving import events
 from rooflab.model.serving import replay as replays
 from rooflab.model.serving.answer import Asked, pool_of
 from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.first_token import FirstToken, first_token_factor, waits_for_places
 from rooflab.model.serving.replay import Pool, Served, serve_apart
 from rooflab.model.serving.requests import closed_loop
 from rooflab.model.serving.schedulers import scheduler
 from rooflab.model.serving.server import Server
-from rooflab.model.serving.step import StepModel, first_token_factor
+from rooflab.model.serving.step import StepModel
 from rooflab.model.serving.table import Table
 
 
@@ -62,7 +63,7 @@ def judged(cases: Iterable[ServingCase]) -> list[Judged]:
         elif case.others:
             found += _several(case)
         else:
-            alike = (case.rounds, case.wait_steps, case.wait_share)
+            alike = (case.rounds, case.prompts, case.wait_steps, case.wait_share)
             loops[(id(case.step), case.prompt, case.answer, case.step_tokens, *alike)].append(case)
     for alike in loops.values():
         found += _loop(alike)
@@ -112,7 +113,14 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
         ttft_s += (case.poll_steps - 1) / 2 * step_s
         bar = float((decode.high / decode.seconds)[number])
         found.append(_one(case, "TPOT", tpot_s / accepted, case.tpot_s or np.nan, bar))
-        bar = first_token_factor(prefill)
+        first = FirstToken(
+            ttft_s=ttft_s,
+            own_s=float(prefill.seconds[0]) * math.ceil(prompt / rules.token_budget),
+            outside_s=server.outside_s(prompt),
+            full=waits_for_places(case.clients, server.most_running(prompt, answer)),
+            latent=step.latent,
+        )
+        bar = first_token_factor(prefill, first)
         found.append(_one(case, "TTFT", ttft_s, case.ttft_s or np.nan, bar))
     return found
 
@@ -134,6 +142,10 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
         wait_tokens = round(clients + prompts * prompt * (1.0 - case.spread))
     rules, least = server.scheduler, math.ceil((prompt + answer) * (1.0 + case.spread)) + 1
     tokens = max(server.cache_tokens(server.kept_tokens(prompt, answer)), least)
+    # Of prompts that come again all but the last block is there, from the first of them on: a warm-up of two
+    # rounds has had as many as it is long.
+    again = np.arange(len(requests.prompt)) >= max(case.prompts - 2 * clients, 0)
+    whole = (requests.prompt - 1) // rules.block_tokens * rules.block_tokens
     found = events.run(
         *(requests.arrival_s, requests.prompt, requests.answer, table),
         events.Rules(
@@ -151,6 +163,7 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
             wait_steps=wait_steps,
             wait_tokens=wait_tokens,
         ),
+        start=np.where(again, whole, 0) if case.prompts else 0,
     )
     several = requests.answer > 1
     tpot_s = (found.end_s - found.first_s)[several] / (requests.answer[several] - 1)
@@ -203,7 +216,8 @@ def _of_a_stream(case: ServingCase) -> Judged:
     decode = case.step.time(Batch(decode_sequences=32.0, decode_context=1200.0))
     bar = float(decode.high[0] / decode.seconds[0])
     if what == "TTFT":
-        bar = first_token_factor(case.step.time(Batch(prefill_sequences=1.0, prefill_tokens=900.0)))
+        prefill = case.step.time(Batch(prefill_sequences=1.0, prefill_tokens=900.0))
+        bar = first_token_factor(prefill, FirstToken(predicted, float(prefill.seconds[0]), outside_s))
     return _one(case, what, predicted, case.ttft_s or np.nan, bar)
 
 
@@ -276,7 +290,9 @@ def _served_apart(case: ServingCase) -> tuple[float, float, float, float]:
     ttft_s = float((served.taken_s - served.arrival_s).mean()) + outside_s
     tokens = np.maximum(served.requests.answer - 1, 1)
     tpot_s = float(((served.end_s - served.taken_s) / tokens).mean()) / accepted
-    bars = float((decode.high / decode.seconds)[0]), first_token_factor(prefill)
+    own_s = float(prefill.seconds[0]) * math.ceil(prompt / of_prompts.token_budget)
+    waits = FirstToken(ttft_s, own_s, outside_s, full=True, latent=prompts.latent)
+    bars = float((decode.high / decode.seconds)[0]), first_token_factor(prefill, waits)
     _KNOWN[key] = tpot_s, ttft_s, *bars
     return _KNOWN[key]
 

@@ -20,7 +20,7 @@ from serving_rows import ServingCase
 
 import rooflab
 from rooflab.model.engines.engine import load, names
-from rooflab.model.serving.step import BAR_SIGMAS, REQUEST_SPREAD, StepModel
+from rooflab.model.serving.step import StepModel
 
 Judge = Callable[[Iterable[ServingCase]], Any]
 
@@ -138,21 +138,24 @@ def engine_file(step: StepModel) -> str:
 
 
 def left_out_spreads(figures: list[Any]) -> str:
-    """What first tokens differ by beyond their steps, for each model by the others, and what such bars would hold.
+    """By how much bars would be wider or narrower by other models (cards) alone, and what those would hold.
 
-    A figure's bar is exp(hypot(s, 1.28 σ)), s of its steps; σ such that four of five lie inside, models alike.
+    For each model (card) left out, the factor on ln(bar) with which 78 % of the others lie inside, models alike.
     """
-    factor = BAR_SIGMAS * REQUEST_SPREAD
     errors = np.abs([each.error for each in figures])
-    steps = np.sqrt(np.maximum(np.log([each.bar for each in figures]) ** 2 - factor**2, 0.0))
-    needed = np.sqrt(np.maximum(errors**2 - steps**2, 0.0)) / BAR_SIGMAS
+    bars = np.log([each.bar for each in figures])
     models = np.array([each.case.step.model.name for each in figures])
-    inside, told = np.zeros(len(figures), bool), []
-    for model in sorted(set(models)):
-        others = np.flatnonzero(models != model)
-        order = others[np.argsort(needed[others])]
-        weights = np.cumsum([1.0 / np.sum(models == models[n]) for n in order])
-        spread = needed[order[np.searchsorted(weights, 0.8 * weights[-1])]]
-        inside |= (models == model) & (errors <= np.hypot(steps, BAR_SIGMAS * spread))
-        told.append(f"{model} {spread:.2f}")
-    return f"spread of first tokens without {', '.join(told)}; {np.mean(inside):.0%} of those left out inside"
+    told = []
+    for what, of in (("model", models), ("card", np.array([each.case.step.machine.name for each in figures]))):
+        inside, factors = np.zeros(len(figures), bool), []
+        for name in sorted(set(of)):
+            others = np.flatnonzero(of != name)
+            order = others[np.argsort((errors / bars)[others])]
+            weights = np.cumsum([1.0 / np.sum(models[others] == models[n]) for n in order])
+            last = order[np.searchsorted(weights, 0.78 * weights[-1])]
+            inside |= (of == name) & (errors <= bars * errors[last] / bars[last])
+            factors.append(f"{name} {errors[last] / bars[last]:.2f}")
+        told.append(
+            f"bars without a {what}, x {', '.join(factors)}: {np.mean(inside):.0%} of those left out inside"
+        )
+    return "\n".join(told)

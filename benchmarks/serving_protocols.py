@@ -30,6 +30,7 @@ class Protocol(NamedTuple):
         rounds: requests of each client.
         memory_share: of a device that the server was told to take; None where it was left at its default.
         cache: format of the KV cache where it is not that of the formats (`serving_rows`); "" where it is.
+        prompts: how many different ones the client has, where a server caches prefixes; 0 for all.
         speculation: drafts of each step.
         drafting: the same server with drafts, where both are measured and a row does not say which it is.
     """
@@ -45,6 +46,7 @@ class Protocol(NamedTuple):
     rounds: int = 10
     memory_share: float | None = None
     cache: str = ""
+    prompts: int = 0
     speculation: Speculation | None = None
     drafting: Protocol | None = None
 
@@ -120,10 +122,15 @@ def _aiconfigurator(row: dict[str, str], clients: float) -> Protocol:
 
     A step of TensorRT-LLM and vLLM holds one prompt, 1500 tokens more and one of each sequence that may run: as
     many as there are clients, later at least 512.
+
+    aiperf has 100 prompts where it is not told otherwise (--num-dataset-entries, ai-dynamo/aiperf,
+    docs/cli_options.md; bench_run.sh.j2 does not), genai-perf was told to have one for each request. vLLM caches
+    prefixes by default, TensorRT-LLM is told not to (enable_block_reuse); SGLang would too, but no row of it is as
+    fast as that.
     """
     version = row["backend_version"]
     late = row["backend"] == "vllm" or version in ("0.5.6.post2",) or version.startswith(("1.2", "1.3"))
-    made = Protocol(rounds=50 if late else 10)
+    made = Protocol(rounds=50 if late else 10, prompts=100 if row["backend"] == "vllm" else 0)
     if row["backend"] == "sglang":
         return made
     running = max(clients, 512.0) if late else clients

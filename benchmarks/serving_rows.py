@@ -45,6 +45,7 @@ class ServingCase(NamedTuple):
         gathers: whether a prompt waits until each data-parallel rank has one, 60 steps at most.
         poll_steps: how many steps lie between two looks for new requests while all decode.
         rounds: requests of each client.
+        prompts: different ones, computed once; 0 for all.
         wait_steps, wait_share: for how many steps that decode prompts wait until a step is as full.
         prefill: the copy that computes prompts, where others decode; `prefills` how many of them, 0 where that is
             not stated: as many as keep up; `decodes` how many decode, among which `clients` are those of one.
@@ -71,6 +72,7 @@ class ServingCase(NamedTuple):
     step_tokens: int | None = None
     poll_steps: int = 1
     rounds: float = 10.0
+    prompts: int = 0
     wait_steps: int = 0
     wait_share: float = 0.0
     gathers: bool = False
@@ -186,6 +188,7 @@ def _on_one(
         step_tokens=how.step_tokens,
         poll_steps=how.poll_steps,
         rounds=how.rounds,
+        prompts=how.prompts,
         wait_steps=how.wait_steps,
         wait_share=how.wait_share,
     )

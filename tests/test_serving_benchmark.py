@@ -54,3 +54,10 @@ def test_of_two_servers_the_middle_is_told_and_the_bar_holds_both() -> None:
     for figure, low, high in zip(both, serving.judged([one]), serving.judged([other]), strict=True):
         assert figure.error == pytest.approx((low.error + high.error) / 2)
         assert figure.bar == pytest.approx(math.exp(abs(low.error - high.error) / 2) * low.bar)
+
+
+def test_prompts_that_come_again_are_computed_once() -> None:
+    all_differ, again = _times(_case()), _times(_case(prompts=100))
+    assert again["TTFT"] < 0.6 * all_differ["TTFT"]
+    assert again["TPOT"] < all_differ["TPOT"]
+    assert _times(_case(prompts=10_000)) == all_differ  # more than there are requests: none comes twice

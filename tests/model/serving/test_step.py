@@ -22,7 +22,7 @@ from rooflab.model.serving import kernels, timing
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.choose import Wanted, rules_of
 from rooflab.model.serving.feed_forward import Routed, expert_kernels, load
-from rooflab.model.serving.step import Speculation, StepModel, first_token_factor
+from rooflab.model.serving.step import Speculation, StepModel
 from rooflab.work.llm import models
 from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp
 from rooflab.work.llm.formats import weight_format
@@ -286,11 +286,6 @@ def test_sorting_tokens_for_triton_kernels_takes_many_small_ones():
     kernels = step(SPARSE, engine="vllm", precision="mxfp4").kernels(batch)
     assert [each.count for each in kernels if each.name == "count and place"] == [8 * 30]
     assert not any(each.name == "count and place" for each in step(SPARSE, engine="vllm").kernels(batch))
-
-
-def test_the_bar_of_a_first_token_is_wider_than_that_of_its_step():
-    made = step().time(Batch(1.0, 512.0))
-    assert first_token_factor(made) > made.high[0] / made.seconds[0]
 
 
 def test_a_step_with_a_prompt_is_launched_kernel_by_kernel() -> None:

@@ -11,10 +11,11 @@ from rooflab.errors import RooflabError
 from rooflab.model.serving import replay as replays
 from rooflab.model.serving.apart import Apart, steady_apart
 from rooflab.model.serving.batch import Batch
+from rooflab.model.serving.first_token import FirstToken, first_token_factor, waits_for_places
 from rooflab.model.serving.requests import Requests
 from rooflab.model.serving.server import Server
 from rooflab.model.serving.steady import Steady
-from rooflab.model.serving.step import Step, first_token_factor
+from rooflab.model.serving.step import Step
 from rooflab.model.serving.table import Table
 from rooflab.types.serving import (
     Demand,
@@ -81,14 +82,23 @@ def answer(
         decoding = running / server.engines / max(replay.utilisation, 1e-9)
     prompts = first or server
     prompt, decode, alone = _steps(server, prompts, asked, max(decoding, 1.0))
-    ttft_floor = prompt.floor_s[0] * max(np.ceil((asked.prompt - asked.cached) / prompts.token_budget), 1.0)
+    chunks = max(np.ceil((asked.prompt - asked.cached) / prompts.token_budget), 1.0)
+    ttft_floor = prompt.floor_s[0] * chunks
+    most = server.most_running(asked.prompt, asked.answer)
+    first_token = FirstToken(
+        ttft_s=ttft_s,
+        own_s=float(prompt.seconds[0]) * chunks,
+        outside_s=server.outside_s(asked.prompt - asked.cached),
+        full=first is not None or (queue_s > 0 and waits_for_places(running / server.engines, most)),
+        latent=server.step.latent,
+    )
     return Serving(
         model=server.step.model.name,
         parameters=server.step.model.parameters,
         active_parameters=server.step.model.active_parameters,
         deployment=deployment(server, node, first),
         demand=_demand(server, asked),
-        ttft=_estimate(ttft_s, prompt, float(ttft_floor), first_token_factor(prompt)),
+        ttft=_estimate(ttft_s, prompt, float(ttft_floor), first_token_factor(prompt, first_token)),
         tpot=None if asked.answer <= 1 else _estimate(tpot_s, decode, float(alone.floor_s[0]) / server.accepted),
         queue_s=queue_s,
         requests_per_s=requests_per_s,

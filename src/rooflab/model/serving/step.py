@@ -189,8 +189,12 @@ class StepModel:
     def request_s(self, prompt: float | np.ndarray) -> float | np.ndarray:
         """Seconds of a request of `prompt` tokens outside the steps: server, tokenizer, queues, both ways."""
         e = self.engine
-        latent = any(isinstance(block.mixer, Latent) for block in self.model.blocks)
-        return e.request_s + e.prompt_token_s * prompt + e.latent_s * latent
+        return e.request_s + e.prompt_token_s * prompt + e.latent_s * self.latent
+
+    @property
+    def latent(self) -> bool:
+        """Whether its attention is latent."""
+        return any(isinstance(block.mixer, Latent) for block in self.model.blocks)
 
     def entry_s(self, prompt: float | np.ndarray) -> float | np.ndarray:
         """Of it, how long a request holds up those that came with it: one tokenizer takes them in turn."""
@@ -283,18 +287,6 @@ class StepModel:
 _ENGINE_SPREAD = 0.08
 # Hosts launch kernels of eager programs at speeds that differ by 1.4 and more (sources of the engines' files).
 _HOST_SPREAD = 0.26
-# Of the time to a first token beyond its steps': server, tokenizer, how arrivals meet, settings nobody states.
-# Fitted on silicon_sample.csv so that four of five lie within the bars, models alike; each model left out in turn
-# it is 0.29 to 0.34, and 80 % of those left out are inside (benchmarks/serving.py --table silicon).
-REQUEST_SPREAD = 0.33
-
-
-def first_token_factor(like: Step) -> float:
-    """How far up and down the bar of a time to the first token goes whose prompt is computed by steps `like`."""
-    steps = float(np.log(like.high[0] / like.seconds[0]))
-    return float(np.exp(np.hypot(steps, BAR_SIGMAS * REQUEST_SPREAD)))
-
-
 _SENT = "communication"
 
 
