@@ -122,6 +122,8 @@ def step_of(
 ) -> StepModel:
     weights, attention, experts, cache = words
     form = precision(weights, attention=attention, experts=experts, cache=cache)
+    if (weights, attention) == ("nvfp4", "bf16") and name.startswith("deepseek"):
+        form = dataclasses.replace(form, result=form.linear, draft=form.attention)
     how = dataclasses.replace(engine_called(engine), flash_attention=flash)
     if not graphs:
         how = dataclasses.replace(how, graph_tokens=0.0)
@@ -342,7 +344,10 @@ def _silicon_layout(row: dict[str, str]) -> Layout:
 def _silicon_formats(row: dict[str, str], model: Architecture) -> tuple[str, ...]:
     """Weights, attention's projections, experts, cache.
 
-    gpt-oss is MXFP4 in its experts alone. Checkpoints in NVFP4 of models with experts keep attention in 16 bits;
+    gpt-oss is MXFP4 in its experts alone. Checkpoints in NVFP4 of models with experts keep attention in 16 bits,
+    but for DeepSeek's last projection (`step_of`): nvidia/DeepSeek-R1-0528-NVFP4-v2, which InferenceX runs, has
+    393.63 billion stored numbers, as its architecture has with that projection in NVFP4 and the layer of drafts in
+    16 bits (396.77 without it; NVIDIA/Model-Optimizer, examples/deepseek, --enable_wo_quant).
     fp8 of DeepSeek, MiniMax, GLM and Qwen3.5 is theirs with blocks, whatever the column says.
     """
     narrow = {"fp8": "fp8", "fp4": "nvfp4"}.get(row["precision"], "bf16")

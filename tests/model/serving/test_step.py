@@ -26,6 +26,7 @@ from rooflab.model.serving.step import Speculation, StepModel
 from rooflab.work.llm import models
 from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp
 from rooflab.work.llm.formats import weight_format
+from rooflab.work.llm.precision import precision
 
 LLAMA = Architecture("llama-8b", 4096, 128256, (Block(32, Attention(32, 8, 128, 128), Mlp(14336)),))
 SPARSE = Architecture("sparse", 2048, 32000, (Block(8, Attention(16, 4, 128, 128), Experts(64, 4, 1024)),))
@@ -286,6 +287,43 @@ def test_sorting_tokens_for_triton_kernels_takes_many_small_ones():
     kernels = step(SPARSE, engine="vllm", precision="mxfp4").kernels(batch)
     assert [each.count for each in kernels if each.name == "count and place"] == [8 * 30]
     assert not any(each.name == "count and place" for each in step(SPARSE, engine="vllm").kernels(batch))
+
+
+def test_the_last_projection_of_attention_may_have_a_format_of_its_own() -> None:
+    """61 x 7168 x 16384 numbers: 2 B each, or half a byte and a scale of one for 16 of them."""
+    bf16, nvfp4 = precision("bf16"), weight_format("nvfp4")
+    model, batch = models.named("deepseek-v3"), Batch(decode_sequences=1.0, decode_context=64.0)
+    made = []
+    for form in (bf16, dataclasses.replace(bf16, result=nvfp4)):
+        of = StepModel(model, rooflab.machine("b200"), engine="sglang", precision=form)
+        made.append(
+            (
+                sum(
+                    float(np.max(k.weight_bytes * k.count))
+                    for k in of.kernels(batch)
+                    if k.name == "project the result"
+                ),
+                float(np.max(of.memory(0.0, 0.0).weights)),
+            )
+        )
+    (read, held), (narrow, less) = made
+    count = 61 * 7168 * 16384
+    assert (read, narrow) == (pytest.approx(2 * count), pytest.approx(count * (0.5 + 1 / 16)))
+    assert held - less == pytest.approx(read - narrow)
+
+
+def test_a_layer_of_drafts_may_have_a_format_of_its_own() -> None:
+    plain = precision("nvfp4", cache="fp8")
+    wide = dataclasses.replace(plain, draft=weight_format("bf16"))
+    batch, how = Batch(decode_sequences=8.0, decode_context=512.0), {"speculation": Speculation(1, 1.8)}
+    of = [
+        StepModel(models.named("deepseek-v3"), rooflab.machine("b200"), engine="trtllm", precision=each, **how)
+        for each in (plain, wide)
+    ]
+    assert of[1].time(batch).seconds > of[0].time(batch).seconds
+    assert [k.name for k in of[1].kernels(batch)][:5] == [k.name for k in of[0].kernels(batch)][:5]
+    assert wide.drafting.experts.name == "bf16"
+    assert plain.drafting is plain
 
 
 def test_a_step_with_a_prompt_is_launched_kernel_by_kernel() -> None:

@@ -96,7 +96,9 @@ def weight_bytes(model: Architecture, layout: Layout, precision: Precision) -> f
         one = block.norms * model.norm_parameters * 2.0
         for mixer in (block.mixer, block.cross):
             if mixer is not None:
-                one += _mixer_parameters(model, mixer, ways) * precision.attention.nbytes
+                last = _result_parameters(model, mixer, ways)
+                one += (_mixer_parameters(model, mixer, ways) - last) * precision.attention.nbytes
+                one += last * precision.of_result.nbytes
         if isinstance(block.feed, Mlp):
             one += block.feed.parameters(model.hidden) / ways * precision.linear.nbytes
         elif block.feed is not None:
@@ -119,6 +121,13 @@ def _mixer_parameters(model: Architecture, mixer: Attention | Latent | Delta | S
         shared = model.hidden * (mixer.q_rank + mixer.kv_rank + mixer.rotary)
         return shared + (whole - shared) / ways
     return whole / ways
+
+
+def _result_parameters(model: Architecture, mixer: Attention | Latent | Delta | StateSpace, ways: int) -> float:
+    """Of the projection of what attention gives."""
+    if isinstance(mixer, Attention | Latent):
+        return model.hidden * mixer.heads * mixer.values / ways
+    return 0.0
 
 
 def _expert_bytes(model: Architecture, feed: Experts, layout: Layout, precision: Precision) -> float:

@@ -106,7 +106,16 @@ def _attention(run: Run, a: Attention, count: float) -> list[Kernel]:
     made += passed_on(run, count, float(kv), float(heads * a.values))
     if a.gate:
         made.append(pointwise(LAYER, "gate the result", count, tokens * heads * a.values, reads=4.0, writes=2.0))
-    made += linear(run, LAYER, "project the result", count, tokens, (hidden,), float(heads * a.values), stored)
+    made += linear(
+        run,
+        LAYER,
+        "project the result",
+        count,
+        tokens,
+        (hidden,),
+        float(heads * a.values),
+        run.precision.of_result,
+    )
     return made
 
 
@@ -140,7 +149,9 @@ def cross(run: Run, a: Attention, count: float) -> list[Kernel]:
                 planned=True,
             )
         )
-    return made + linear(run, LAYER, "project the result", count, run.tokens, (hidden,), heads * a.values, stored)
+    return made + linear(
+        run, LAYER, "project the result", count, run.tokens, (hidden,), heads * a.values, run.precision.of_result
+    )
 
 
 def passed_on(run: Run, count: float, kept: float, out: float) -> list[Kernel]:
@@ -348,7 +359,16 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
         )
     )
     made += passed_on(run, count, kept, float(heads * a.kv_rank))
-    made += linear(run, LAYER, "project the result", count, tokens, (hidden,), float(heads * a.values), stored)
+    made += linear(
+        run,
+        LAYER,
+        "project the result",
+        count,
+        tokens,
+        (hidden,),
+        float(heads * a.values),
+        run.precision.of_result,
+    )
     return made
 
 

@@ -120,7 +120,13 @@ def draft_kernels(run: Run, drafts: int) -> list[Kernel]:
     """Drafts of multi-token prediction: the last block and the head for each, over one token a sequence."""
     batch = run.batch
     one = Batch(0.0 * batch.decode_sequences, 0.0, 0.0, batch.decode_sequences, batch.decode_context).arrays()
-    draft = dataclasses.replace(run, batch=one, tokens=one.new_tokens, all_tokens=one.new_tokens * run.layout.data)
+    draft = dataclasses.replace(
+        run,
+        batch=one,
+        tokens=one.new_tokens,
+        all_tokens=one.new_tokens * run.layout.data,
+        precision=run.precision.drafting,
+    )
     last = dataclasses.replace(run.model.blocks[-1], count=1)
     made = [*block_kernels(draft, last), *_head(draft)]
     return [dataclasses.replace(kernel, count=drafts * kernel.count) for kernel in made]

@@ -144,7 +144,9 @@ def _attention(make: Maker, hidden: int, a: Attention, x: int, module: str) -> i
     if a.gate:
         out = make.pointwise("mul", (out, out), f"{module}.gate")
     flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
-    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", form, a.out_bias)[0]
+    return make.linear(
+        flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.of_result, a.out_bias
+    )[0]
 
 
 def attend(
@@ -194,7 +196,7 @@ def _latent(make: Maker, hidden: int, a: Latent, x: int, module: str) -> int:
     make.linear(latent, seen, (a.heads * (a.plain + a.values),), a.kv_rank, f"{module}.kv_b", form)
     out = attend(make, a.heads, a.heads, size, a.values, 0, True, module, kept=False)
     flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
-    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", form)[0]
+    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.of_result)[0]
 
 
 def _absorbed(make: Maker, hidden: int, a: Latent, rows: int, module: str) -> int:
@@ -225,7 +227,7 @@ def _absorbed(make: Maker, hidden: int, a: Latent, rows: int, module: str) -> in
     high = make.tensor((a.heads, rows, a.values), "bf16")
     make.op("bmm", "matmul", (low, weights), (high,), module=f"{module}.kv_b", k=a.kv_rank)
     flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[high].storage)
-    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.attention)[0]
+    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.of_result)[0]
 
 
 def _recurrent(make: Maker, hidden: int, a: Delta | StateSpace, x: int, module: str) -> int:
@@ -348,4 +350,6 @@ def _cross(make: Maker, model: Architecture, a: Attention, x: int, module: str) 
     make.linear(encoded, rows, (a.kv_heads * a.size, a.kv_heads * a.values), hidden, f"{module}.kv", form, a.bias)
     out = attend(make, a.heads, a.kv_heads, a.size, a.values, 0, False, module, keys=make.new)
     flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
-    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", form, a.out_bias)[0]
+    return make.linear(
+        flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.of_result, a.out_bias
+    )[0]

@@ -17,6 +17,8 @@ class Precision:
 
     Attributes:
         linear: of dense layers; `attention` of its projections; `experts` of routed experts.
+        result: of the last of attention's projections, where it is another than that of the others.
+        draft: of the layer that makes drafts, where it is another than that of the others.
         head: of the product with the vocabulary; `embedding` of the table of tokens.
         cache: number format of keys and values.
     """
@@ -27,6 +29,19 @@ class Precision:
     head: WeightFormat
     embedding: WeightFormat
     cache: str = "bf16"
+    result: WeightFormat | None = None
+    draft: WeightFormat | None = None
+
+    @property
+    def drafting(self) -> Precision:
+        """Of the layer that makes drafts."""
+        of = self.draft
+        return self if of is None else replace(self, linear=of, attention=of, experts=of, result=None)
+
+    @property
+    def of_result(self) -> WeightFormat:
+        """Of the projection of what attention gives."""
+        return self.result or self.attention
 
     @property
     def name(self) -> str:
