@@ -31,9 +31,11 @@ def mixed(served):
     return 1 / (served / CACHE + (1 - served) / MEMORY)
 
 
-def machine(bandwidth=None, latency=None, shared_by=2, threads=1, scope="core"):
+def machine(bandwidth=None, latency=None, shared_by=2, threads=1, scope="core", rows=None):
     rates = bandwidth or [mixed(share(size)) for size in SIZES]
     curves = [curve("read bandwidth", "byte/s", rates, threads, scope)]
+    if rows:
+        curves.append(curve("bandwidth of rows side by side", "byte/s", rows, 1, "core"))
     if latency:
         curves.append(curve("latency", "s", latency, 1, "core"))
     return Machine(
@@ -114,6 +116,22 @@ def test_nobody_is_seen_where_the_chase_keeps_as_much_or_the_cache_is_a_cores_ow
         chased = [FAR_S] * len(SIZES)
     found = served_of(machine(latency=chased, shared_by=shared_by))
     assert found.neighbours_bytes_per_s == 0.0
+
+
+def test_rows_have_shares_of_their_own_and_two_places_lie_between():
+    # of rows that alone need twice the bytes of one stream to be lost: nothing from 24 MiB on
+    rows = [mixed(WHOLE if size < 24 * MIB else 0.0) for size in SIZES]
+    measured = machine(rows=rows)
+    one, side = served_of(measured), served_share.of_rows(measured)
+    assert side is not None
+    assert (one.of(24 * MIB), side.of(24 * MIB)) == pytest.approx((0.6, 0.0), abs=1e-9)
+    found = [served_share.between(one, side, places, 24 * MIB, 0.0) for places in (0, 1, 2, 3, 7)]
+    assert found == pytest.approx([0.6, 0.6, 0.3, 0.0, 0.0], abs=1e-9)
+    # they are never served more than one stream alone
+    assert served_share.between(one, one._replace(shares=(1.0,) * len(one.sizes)), 3, 24 * MIB, 0.0) == one.of(
+        24 * MIB
+    )
+    assert served_share.of_rows(machine()) is None
 
 
 def test_without_a_sweep_or_where_memory_is_as_fast_nothing_is_known():

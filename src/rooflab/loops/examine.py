@@ -206,6 +206,7 @@ def counts(
         walks=count.walks(counted),
         scattered_bytes=scattered_bytes,
         footprint_bytes=counted.footprint_bytes,
+        side_by_side=counted.side_by_side,
     )
 
 

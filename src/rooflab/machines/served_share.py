@@ -10,6 +10,9 @@ Neighbours put lines of their own into a shared cache all the while: what comes 
 r · t bytes of theirs there. Two sweeps go round the same sizes at different speeds, streams and a chase of
 pointers that waits for each load: at half served, one has gone round x bytes in little time, the other fewer in a
 long one, and x + r · t is the same of both.
+
+One stream that is read alone is fetched far ahead, and what of it the cache misses is hidden in part. Of several
+places that are gone through side by side it is not: a second sweep, of rows, shows what is served of those.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ _FEWEST = 4  # points beyond the cache nearer by
 _HALF = 0.5
 _WHOLE = 0.95  # of what the cache attains: points of its plateau differ by as much, and are served whole
 _LINE_BYTES = 64
+_AS_ROWS = 2  # places beside the first from which on a stream is missed as rows are
 _TAIL = 3  # points at the far end that are the memory's
 
 
@@ -53,14 +57,43 @@ class Served(NamedTuple):
 
 
 def of_last_cache(machine: Machine, scope: Scope = "core") -> Served | None:
-    """What the last cache of `machine` was measured to serve; None where no sweep shows it.
+    """What the last cache of `machine` was measured to serve of one stream; None where no sweep shows it.
 
     Args:
         machine: with its sweep of read bandwidth.
         scope: of one core, or of all that were measured, each with an equal part of the bytes.
     """
+    found = _of_sweep(machine, "read bandwidth", scope)
+    if found is None:
+        return None
+    last, streams, seconds = found
+    return _beside_neighbours(streams, seconds, _neighbours(machine, last, streams, seconds))
+
+
+def of_rows(machine: Machine) -> Served | None:
+    """The same of places that one core goes through side by side; None where no sweep of rows shows it."""
+    one, found = of_last_cache(machine), _of_sweep(machine, "bandwidth of rows side by side", "core")
+    if one is None or found is None:
+        return None
+    _, rows, seconds = found
+    return _beside_neighbours(rows, seconds, one.neighbours_bytes_per_s)
+
+
+def between(one: Served, rows: Served, places: int, nbytes: float, seconds: float) -> float:
+    """The share of what comes round after `nbytes` and so long, gone through at so many places side by side."""
+    part = min(1.0, max(0, places - 1) / _AS_ROWS)
+    return (1 - part) * one.of(nbytes, seconds) + part * min(one.of(nbytes, seconds), rows.of(nbytes, seconds))
+
+
+def _beside_neighbours(served: Served, seconds: list[float], per_s: float) -> Served:
+    sizes = tuple(x + per_s * each for x, each in zip(served.sizes, seconds, strict=True))
+    return served._replace(sizes=sizes, neighbours_bytes_per_s=per_s)
+
+
+def _of_sweep(machine: Machine, name: str, scope: Scope) -> tuple[Level, Served, list[float]] | None:
+    """The last cache, its shares by what was gone round, and the seconds that each round took."""
     caches = [each for each in machine.levels if _is_cache(each)]
-    curve = next((each for each in machine.curves if each.name == "read bandwidth" and each.scope == scope), None)
+    curve = next((each for each in machine.curves if each.name == name and each.scope == scope), None)
     if not caches or curve is None or not any(is_main_memory(each) for each in machine.levels):
         return None
     last, nearer = caches[-1], caches[-2] if len(caches) > 1 else None
@@ -76,11 +109,7 @@ def of_last_cache(machine: Machine, scope: Scope = "core") -> Served | None:
         return None
     shares = [(1 / y - 1 / memory) / (1 / cache - 1 / memory) for _, y in points]
     fitted = tuple(falling([min(1.0, max(0.0, each) / _WHOLE) for each in shares]))
-    streams = Served(last.name, tuple(x for x, _ in points), fitted)
-    seconds = [x / y for x, y in points]
-    per_s = _neighbours(machine, last, streams, seconds)
-    sizes = tuple(x + per_s * each for x, each in zip(streams.sizes, seconds, strict=True))
-    return Served(last.name, sizes, fitted, per_s)
+    return last, Served(last.name, tuple(x for x, _ in points), fitted), [x / y for x, y in points]
 
 
 def _neighbours(machine: Machine, last: Level, streams: Served, seconds: list[float]) -> float:

@@ -34,6 +34,29 @@ def replayed(accesses, levels):
     return built.result("python")
 
 
+def test_places_side_by_side_are_rows_and_arrays_of_the_loop_that_misses():
+    def five_points(a, b, few):
+        for i in range(1, a.shape[0] - 1):
+            for j in range(1, a.shape[1] - 1):
+                b[i, j] = a[i, j - 1] + a[i, j] + a[i, j + 1] + a[i - 1, j] + a[i + 1, j]
+        for i in range(few.size):
+            few[i] += 1.0
+
+    grids = np.ones((200, 500)), np.ones((200, 500))  # 0.8 MB each, rows of 4 KB
+    small = (Cache(32 << 10, 8, name="L1"), Cache(256 << 10, 8, name="L2"))
+    # three rows of a, one of b
+    assert counted(five_points, (*grids, np.ones(8)), small).side_by_side == 4
+
+    def total(a):
+        found = 0.0
+        for x in a:
+            found += x
+        return found
+
+    found = lowered_count.count(total, lowered_count.read_source(total), {"a": np.ones(100_000)}, chosen(small), 60.0)[0]
+    assert found.side_by_side == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",

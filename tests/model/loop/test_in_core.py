@@ -275,6 +275,19 @@ def test_what_is_around_a_waiting_loop_goes_on_beside_it():
     assert around.total + within.total < 4000
 
 
+def test_what_is_around_waits_for_units_that_the_loop_inside_is_short_of():
+    # outside 600 slots, 100 cycles, 100 of its operations loads, 50 cycles of them; inside 4000 loads take 2000 and
+    # leave the rest of the core room: all but the loads goes on beside them
+    outer = CoreLoop(line=1, passes=100, entries=1, operations={"slot": 600.0, "load": 100.0}, innermost=False)
+    inside = {"slot": 6000.0, "load": 4000.0}
+    flows = (FlowStep("load", 4.0),)
+    inner = CoreLoop(line=2, passes=1000, entries=100, operations=inside, within=0, flow=flows)
+    around, within = in_core.of_loops((outer, inner), TIMING)
+    assert within.busiest == "loads"
+    loads = 100 * TIMING.throughput["load"]
+    assert around.total == pytest.approx(loads)
+
+
 def test_loads_that_overtake_stores_as_measured():
     timing = replace(TIMING, throughput={**TIMING.throughput, "load overtaken": 2.0})
     (found,) = in_core.of_loops((loop({"load": 1000.0}, collided=100.0),), timing)

@@ -219,6 +219,7 @@ def _examined(
         walks=counts.walks(counted),
         scattered_bytes=_scattered_bytes(twin, counted),
         footprint_bytes=counted.footprint_bytes,
+        side_by_side=counted.side_by_side,
         core_loops=done.loops,
         runs=done.runs,
         regions=shared.regions,

@@ -228,6 +228,7 @@ def run_twin(
     steps = np.abs(twin.notes[: len(twin.plan.refs), counted_access.STEP])  # without any there is a row too
     multiples = twin.notes[: len(twin.plan.refs), counted_access.MULTIPLES :].tolist()
     left_out = twin.notes[:, counted_access.OUTSIDE].copy()
+    came_to = twin.notes[:, counted_access.PREVIOUS].tolist()
     described: dict[str, Any] = {
         "arrays": [ref.array for ref in twin.plan.refs] or [""],
         "accesses": sum(int(first_passes[ref.block]) for ref in twin.plan.refs),
@@ -271,6 +272,7 @@ def run_twin(
         again,
         outcome._replace(passes=first_passes),
         int(twin.memory.allocator[counted_access.BUMP]) - twin.memory.low,
+        counting.side_by_side(kept.text, again or first, came_to, counted_access.NEAR_BYTES),
     )
     outside: dict[int, int] = {}
     for ref, number in zip(twin.plan.refs, left_out, strict=False):

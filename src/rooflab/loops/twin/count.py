@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,6 +36,7 @@ class Counted(NamedTuple):
         warm: of a second run; None where the first was cut short, or took too long to be run again.
         outcome: of the first run.
         held_bytes: of the memory that the run worked in: its arguments, and what it made.
+        side_by_side: places that the loop which misses most goes through at once; 0 where that is not known.
     """
 
     twin: run.Twin
@@ -43,6 +44,7 @@ class Counted(NamedTuple):
     warm: Simulation | None
     outcome: run.Outcome
     held_bytes: int = 0
+    side_by_side: int = 0
 
     @property
     def footprint_bytes(self) -> int:
@@ -212,6 +214,27 @@ def _whole(counted: Counted) -> set[tuple[str, int | None]]:
 def _place(ref: Ref, text: Text) -> tuple[str, int | None]:
     """The array of an access, and its innermost loop."""
     return ref.array, text.owners[ref.block]
+
+
+def side_by_side(text: Text, simulation: Simulation, last: Sequence[int], near_bytes: int) -> int:
+    """Places that the loop with most misses of the last cache goes through at once; 0 where none misses it.
+
+    Args:
+        text: the accesses, and which loop each lies in.
+        simulation: with their misses.
+        last: the address that each access came to last; 0 where it made none.
+        near_bytes: apart, within which two are one place.
+    """
+    far: Counter[int] = Counter()
+    for ref in text.refs:
+        owner = text.owners[ref.block]
+        if owner is not None:
+            far[owner] += simulation.levels[-1].references[ref.number].misses
+    loop, most = max(far.items(), key=lambda each: each[1], default=(0, 0))
+    if not most:
+        return 0
+    places = sorted(last[ref.number] for ref in text.refs if text.owners[ref.block] == loop and last[ref.number])
+    return sum(after - before > near_bytes for before, after in zip([-near_bytes, *places], places, strict=False))
 
 
 def walks(counted: Counted) -> tuple[Walk, ...]:

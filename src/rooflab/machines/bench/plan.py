@@ -55,6 +55,8 @@ class Plan:
     sweep_run_s: float = 0.0025
     sweep_budget_s: float = 2.6
     all_sweep: bool = True
+    rows_rounds: int = 3
+    rows_budget_s: float = 0.6
     latency_rounds: int = 2
     latency_run_s: float = 0.005
     level_latency_runs: int = 9
@@ -90,6 +92,8 @@ QUICK = Plan(
     sweep_rounds=3,
     sweep_run_s=0.002,
     all_sweep=False,
+    rows_rounds=1,
+    rows_budget_s=0.2,
     latency_rounds=1,
     latency_run_s=0.003,
     level_latency_runs=6,

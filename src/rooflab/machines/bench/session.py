@@ -16,6 +16,7 @@ from rooflab.machines.bench.experiments import (
     known_kernels,
     latency,
     products,
+    rows_apart,
     thread_teams,
     torch_products,
     translations,
@@ -296,6 +297,21 @@ def _latency(session: Session) -> None:
     )
 
 
+def _rows(session: Session) -> None:
+    """Rows that are read side by side, about the last cache and beyond, on the first core."""
+    findings, plan = session.findings, session.findings.plan
+    findings.rows = rows_apart.sweep(
+        session.bench,
+        session.arenas,
+        StreamForm(STENCIL, session.simds[0]),
+        rows_apart.sizes(findings.sizes.core, findings.reported),
+        session.cpus[0],
+        plan.rows_rounds,
+        plan.sweep_run_s,
+        session.pace * plan.rows_budget_s,
+    )
+
+
 def _look_again(session: Session, form: StreamForm, sizes: list[int]) -> None:
     """More samples of both curves at `sizes`, added to those of the sweeps: the best of all counts."""
     findings, plan, first = session.findings, session.findings.plan, session.cpus[0]
@@ -461,6 +477,7 @@ def _sustained(session: Session) -> None:
 STAGES = (
     Stage("read bandwidth over size", 5.0, _sweep),
     Stage("latency over size", 1.2, _latency),
+    Stage("rows side by side", 0.6, _rows),
     Stage("streams at every level", 5.5, _rates),
     Stage("arithmetic peaks", 2.5, _peaks),
     Stage("products in NumPy", 1.2, _numpy_products),

@@ -105,6 +105,11 @@ class LoopCycles(NamedTuple):
         return self.ports if self.occupied >= self.chain else 0.0
 
     @property
+    def short_of(self) -> str:
+        """The resource that it is bound by; "" where its chain is longer."""
+        return self.busiest if self.throughput else ""
+
+    @property
     def why(self) -> str:
         """What takes most of it, with the line of the source."""
         terms = {
@@ -243,7 +248,9 @@ def of_loops(
     for at, each in enumerate(loops):
         room = _left_over(each, found[at], timing) if each.innermost else 0.0
         for above in _above(loops, at):
-            hidden = min(room, found[above].ports - found[above].hidden)
+            # but for what takes the units that the one inside is short of
+            same = _resources(loops[above].operations, timing).get(found[at].short_of, 0.0)
+            hidden = min(room, max(0.0, found[above].ports - found[above].hidden - same))
             found[above] = found[above]._replace(hidden=found[above].hidden + hidden)
             room -= hidden
     return tuple(found)

@@ -54,10 +54,11 @@ def of_run(
     """
     served = served_share.of_last_cache(machine, "core" if threads == 1 else "all")
     served = served or served_share.of_last_cache(machine)
+    rows = served_share.of_rows(machine) or served
     levels = (report.warm or report.simulation).levels
     last = levels[-1]
     level = crossings.level(machine, last.name)
-    if served is None or level is None or last.name != served.level or not report.footprint_bytes:
+    if served is None or rows is None or level is None or last.name != served.level or not report.footprint_bytes:
         return AS_SIMULATED
     capacity, touched = float(last.cache.capacity_bytes), float(report.footprint_bytes)
     if abs(capacity / (level.capacity_bytes or 1.0) - 1) > _SAME or not last.requests:
@@ -66,12 +67,16 @@ def of_run(
     round_s = time_s * min(1.0, touched / asked)
     # of data that are larger, what hits comes round sooner: after half of the cache, in the mean
     within = touched if touched <= capacity else capacity / 2
-    hit = served.of(crowd * within, crowd * round_s)
+
+    def share(nbytes: float) -> float:
+        return served_share.between(served, rows, report.side_by_side, crowd * nbytes, crowd * round_s)
+
+    hit = share(within)
     rounds = _rounds(report)
     again = max(hit, served.of(crowd * min(within, asked / rounds), crowd * time_s / rounds))
     if touched <= capacity:
         return Kept(0.0, 0.0, hit, again)
-    missed = served.of(crowd * touched, crowd * round_s)
+    missed = share(touched)
     # the simulated cache hits a part of these: what is kept is counted of all
     scattered = max(0.0, 1 - (1 - missed) / (1 - capacity / touched))
     return Kept(missed, scattered, hit, again)

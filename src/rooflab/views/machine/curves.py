@@ -32,8 +32,9 @@ _TITLES = {"byte/s": "bandwidth", "s": "latency"}
 
 
 def over_size(machine: Machine, y_unit: str) -> tuple[Curve, ...]:
-    """The curves of `machine` over the working-set size whose y is "byte/s" or "s"."""
-    return tuple(curve for curve in machine.curves if (curve.x_unit, curve.y_unit) == ("byte", y_unit))
+    """The curves of `machine` over the working-set size, of the first name whose y is "byte/s" or "s"."""
+    ours = [curve for curve in machine.curves if (curve.x_unit, curve.y_unit) == ("byte", y_unit)]
+    return tuple(curve for curve in ours if curve.name == ours[0].name)
 
 
 def over_threads(machine: Machine) -> tuple[Curve, ...]:

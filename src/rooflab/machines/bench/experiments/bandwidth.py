@@ -16,7 +16,7 @@ STREAM_ROWS = (READ, *STORES)
 _PILOT_RUN_S = 0.001
 # Passes after which a cache holds what it will of a stream about as large as it: on Zen 4's L3, 4 to 8 until the
 # bandwidth changes no more. Of working sets from a quarter of the last cache to three times it.
-_SETTLING, _ABOUT_AS_LARGE = 8, (0.25, 3.0)
+SETTLING, _ABOUT_AS_LARGE = 8, (0.25, 3.0)
 # A form this far behind the best of its row after one short run is not tried again.
 _MAY_WIN = 0.85
 _PILOT_ROUNDS = 3
@@ -72,7 +72,7 @@ def stream_trial(
     """
     kernel = bench.kernels[form.symbol]
     streams, places = len(form.row.expression.streams), form.variant.places
-    settling = settled and _about_as_large(arenas, case.working_set, len(cpus))
+    settling = settled and about_as_large(arenas, case.working_set, len(cpus))
     window = case.working_set if settling else arenas.window_bytes(case.working_set, len(cpus))
     jobs = tuple(arenas.stream_job(cpu, kernel, streams, window, places) for cpu in cpus)
     per_pass = sum(job.nbytes for job in jobs) * form.row.expression.streamed_elements * places
@@ -85,11 +85,11 @@ def stream_trial(
         windows=case.working_set // window,
         window_bytes=window,
         lead=arenas.lead(case.working_set, len(cpus)) if led else 0,
-        settling=_SETTLING if settling else 1,
+        settling=SETTLING if settling else 1,
     )
 
 
-def _about_as_large(arenas: ThreadArenas, working_set: int, cpus: int) -> bool:
+def about_as_large(arenas: ThreadArenas, working_set: int, cpus: int) -> bool:
     """Whether so much of each of so many CPUs is about as large as what they have of the last cache."""
     share = arenas.share_bytes(cpus)
     return share is not None and _ABOUT_AS_LARGE[0] <= working_set / share <= _ABOUT_AS_LARGE[1]

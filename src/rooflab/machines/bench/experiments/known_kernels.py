@@ -73,7 +73,7 @@ def stencil(
     jobs = []
     for cpu in cpus:
         whole = arenas.stream_job(cpu, kernel, 2, window - 4 * row_bytes)
-        jobs.append(_inside(whole, row_bytes))
+        jobs.append(inside(whole, row_bytes))
     elements = sum(job.nbytes for job in jobs) // _ITEM_BYTES
     halo = 2 * STENCIL_WIDTH * len(jobs)
     windows, lead = working_set // window, arenas.lead(working_set, len(cpus))
@@ -84,7 +84,7 @@ def stencil(
     return KnownKernel("stencil", 5 * elements, nbytes, samples.series, "DRAM", len(cpus), note)
 
 
-def _inside(job: Job, row_bytes: int) -> Job:
+def inside(job: Job, row_bytes: int) -> Job:
     """`job` with a row of b before the first element that a is written for, and one after the last."""
     return replace(job, b=job.b + row_bytes, width=row_bytes // _ITEM_BYTES)
 

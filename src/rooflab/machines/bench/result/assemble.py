@@ -262,6 +262,7 @@ def curves(findings: Findings, source: Source) -> tuple[Curve, ...]:
                 runs=counted[0][1].runs,
             )
         )
+    listed += [_rows_curve(findings.rows, source)] if findings.rows else []
     listed += translation_curves(findings, source)
     if findings.sustained:
         listed.append(
@@ -294,6 +295,21 @@ def _bandwidth_curve(findings: Findings, scope: Scope, sweep: dict[int, Samples]
         threads=len(next(iter(sweep.values())).trial.jobs),
         runs=max(samples.series.runs for samples in sweep.values()),
         plateaus=tuple(_plateau(one) for one in flat),
+    )
+
+
+def _rows_curve(rows: dict[int, Samples], source: Source) -> Curve:
+    return Curve(
+        name="bandwidth of rows side by side",
+        x_unit="byte",
+        y_unit="byte/s",
+        scope="core",
+        x=tuple(float(size) for size in rows),
+        best=tuple(samples.series.best for samples in rows.values()),
+        median=tuple(samples.series.median for samples in rows.values()),
+        source=source,
+        threads=1,
+        runs=max(samples.series.runs for samples in rows.values()),
     )
 
 

@@ -1,0 +1,74 @@
+"""Rows of a grid that are read side by side: how much of them the last cache serves, by their size.
+
+A single stream is fetched so far ahead that what the last cache does not hold of it hardly shows until most is
+missing. Of several places that are read at once, a row apart, it shows at once: the sweep of one stream says
+nothing of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rooflab.machines.bench.experiments.bandwidth import SETTLING, StreamForm, about_as_large
+from rooflab.machines.bench.experiments.known_kernels import STENCIL_WIDTH, inside
+from rooflab.machines.bench.levels.levels import CoreCache
+from rooflab.machines.bench.run.thread_arenas import ThreadArenas
+from rooflab.machines.bench.run.trials import Bench, Samples, Trial
+
+ROWS = 3  # that the five-point stencil reads at once
+_ITEM_BYTES = 8
+_FROM, _MOST_PER_OCTAVE = 1 / 8, 1.4  # of the last cache, which a neighbour may have most of; ratio of sizes
+
+
+def sizes(swept: Sequence[int], reported: Sequence[CoreCache]) -> list[int]:
+    """Those of the sizes `swept` that lie about the last cache and beyond; empty where none is reported."""
+    last = max((each.capacity_bytes or 0 for each in reported), default=0)
+    found: list[int] = []
+    for size in sorted(swept):
+        if last and size >= _FROM * last and (not found or size >= _MOST_PER_OCTAVE * found[-1]):
+            found.append(size)
+    return found
+
+
+def sweep(
+    bench: Bench,
+    arenas: ThreadArenas,
+    form: StreamForm,
+    working_sets: Sequence[int],
+    cpu: int,
+    rounds: int,
+    run_s: float,
+    budget_s: float,
+) -> dict[int, Samples]:
+    """Bytes/s of a five-point stencil over working-set size: each element of two arrays once.
+
+    Args:
+        bench: what times.
+        arenas: memory of each CPU.
+        form: of the stencil.
+        working_sets: bytes of both arrays.
+        cpu: which CPU.
+        rounds: over all sizes in turn.
+        run_s: least time of a sample.
+        budget_s: time for all.
+    """
+    kernel, row_bytes = bench.kernels[form.symbol], STENCIL_WIDTH * _ITEM_BYTES
+    trials = []
+    for size in working_sets:
+        settling = about_as_large(arenas, size, 1)
+        window = size if settling else arenas.window_bytes(size, 1)
+        job = inside(arenas.stream_job(cpu, kernel, 2, window - 4 * row_bytes), row_bytes)
+        trials.append(
+            Trial(
+                size,
+                (job,),
+                2 * job.nbytes,
+                run_s,
+                windows=size // window,
+                window_bytes=window,
+                lead=arenas.lead(size, 1),
+                settling=SETTLING if settling else 1,
+            )
+        )
+    samples = bench.interleave(trials, rounds, budget_s=budget_s)
+    return {size: samples[size] for size in working_sets}
