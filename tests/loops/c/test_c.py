@@ -206,6 +206,30 @@ def test_calls_through_a_pointer(count):
     assert "line 90: a call through a pointer" in report.warnings[0]
 
 
+def test_virtual_functions_are_counted_and_said(tmp_path):
+    file = tmp_path / "v.cpp"
+    file.write_text(
+        "struct Shape { virtual double area(double x) const = 0; };\n"
+        "struct Square : Shape { double area(double x) const override { return x * x; } };\n"
+        "struct Circle : Shape { double area(double x) const override { return 3.14 * x * x; } };\n"
+        'extern "C" void areas(double *a, int n) {\n'
+        "  Shape *kinds[2] = {new Square, new Circle};\n"
+        "  for (int i = 0; i < n; i++)\n"
+        "    a[i] = kinds[i % 2]->area(a[i]);\n"
+        "  delete (Square *)kinds[0];\n"
+        "  delete (Circle *)kinds[1];\n"
+        "}\n"
+    )
+    report = rooflab.loop(f"{file}:areas", np.ones(100), 100, advise=False)
+    # a square is one product, a circle two
+    assert report.flop == 50 * 1 + 50 * 2
+    assert any(
+        each.startswith("line 7: a call through a pointer, as one of a virtual") for each in report.warnings
+    )
+    # the core's part has what the pointer leads to
+    assert sum(each.operations.get("fp multiply", 0) for each in report.core_loops) == 150
+
+
 def test_variables_begin_anew(count):
     # what the first run left in a variable of the file is no part of the second
     report = count("counter", np.zeros(1, np.int32))

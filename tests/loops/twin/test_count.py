@@ -53,7 +53,9 @@ def test_places_side_by_side_are_rows_and_arrays_of_the_loop_that_misses():
             found += x
         return found
 
-    found = lowered_count.count(total, lowered_count.read_source(total), {"a": np.ones(100_000)}, chosen(small), 60.0)[0]
+    found = lowered_count.count(
+        total, lowered_count.read_source(total), {"a": np.ones(100_000)}, chosen(small), 60.0
+    )[0]
     assert found.side_by_side == 1
 
 

@@ -276,8 +276,8 @@ def test_what_is_around_a_waiting_loop_goes_on_beside_it():
 
 
 def test_what_is_around_waits_for_units_that_the_loop_inside_is_short_of():
-    # outside 600 slots, 100 cycles, 100 of its operations loads, 50 cycles of them; inside 4000 loads take 2000 and
-    # leave the rest of the core room: all but the loads goes on beside them
+    # outside 600 slots, 100 cycles, 100 of its operations loads, 50 cycles of them; inside 4000 loads take 2000
+    # and leave the rest of the core room: all but the loads goes on beside them
     outer = CoreLoop(line=1, passes=100, entries=1, operations={"slot": 600.0, "load": 100.0}, innermost=False)
     inside = {"slot": 6000.0, "load": 4000.0}
     flows = (FlowStep("load", 4.0),)

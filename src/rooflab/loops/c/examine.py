@@ -332,7 +332,8 @@ def _warnings(
         said.append(f"what {', '.join(plan.unseen)} accesses and computes cannot be seen and is not counted")
     for line in sorted({line for line, _ in twin.planner.calls_through.values()}):
         said.append(
-            f"line {line}: a call through a pointer: what it does is counted only where it is of the same file"
+            f"line {line}: a call through a pointer, as one of a virtual function is: what it does is counted only"
+            " where it is of the same file, and predicted as if a core always foretold where it leads"
         )
     for kind, line in sorted(twin.planner.types.items()):
         said.append(f"line {line}: accesses to {kind} are not counted")

@@ -32,6 +32,8 @@ _PROFILED_S = 10.0  # a count that took longer is not followed by a profile, whi
 _DEEP_BYTES = 4 << 20  # on the stack, beyond which the compiled function is not run: threads here have 8 MiB
 _PATIENCE_S = 10.0  # for a run of what was counted in less: checked accesses take several times as long
 _TIMED_S = 600.0  # for all timed runs together
+_THROUGH = re.compile(r"^\s*(?:%\S+ = )?(?:\w+ )*call [^@\n]*?%[\w.$-]+\(", re.MULTILINE)
+_TAKEN = re.compile(r"\bptr @([\w.$]+)")
 _SEQUENTIAL = "not tried: C is counted and timed on one core"
 
 
@@ -265,6 +267,9 @@ def _profiled(
     count.check_symbols(binding.parse_assembly(ir), main, built.library, ran=True)
     defined = {each.name: each for each in functions(ir)}
     chosen, todo = [], [main.linkage]
+    if _THROUGH.search(plain):
+        # what a pointer may lead to: all whose address is taken, as tables of virtual functions take it
+        todo += _TAKEN.findall(plain)
     while todo:
         each = defined.pop(todo.pop(), None)
         if each is not None:

@@ -37,6 +37,7 @@ _HARMLESS = ("__cxa_allocate_exception", "__cxa_free_exception", "__cxa_begin_ca
 _RANDOM = ("rand", "drand48", "random", "clock", "time", "omp_get_wtime", "clock_gettime")
 _ACCESSES = ("load", "store", "atomicrmw", "cmpxchg")
 _DIVISION = re.compile(r"= [us](?:div|rem) (?:exact )?(?P<kind>i\d+) (?P<value>\S+), (?P<by>[^\s,]+)")
+_THROUGH = re.compile(r"call [^@]*?(%(?:[\w.$-]+|\"[^\"]*\"))\(")
 _LONG_DOUBLE = re.compile(r"= f(?:add|sub|mul|div|rem|neg|cmp)\b.* (x86_fp80|fp128|ppc_fp128|bfloat)\b")
 
 
@@ -115,6 +116,7 @@ class CPlanner(instrument.Planner):
             self.computed.setdefault(long[1], site.line)
         if each.opcode in _ACCESSES and not instrument.is_access(each.text):
             self.types.setdefault("a structure as a whole", site.line)
+        self._finds_callee = each.opcode == "load" and each.result in self._callees
         super()._instruction(each, site)
 
     def called(self, text: str, site: instrument.Site) -> None:
@@ -125,7 +127,7 @@ class CPlanner(instrument.Planner):
         if not name:
             if "asm" in text:
                 self.unseen.add(f"assembly in line {site.line}")
-            elif through := re.search(r"call [^@]*?(%(?:[\w.$-]+|\"[^\"]*\"))\(", text):
+            elif through := _THROUGH.search(text):
                 self.calls_through[site.key] = site.line, through[1]
         elif name.startswith(("llvm.x86", "llvm.masked")):
             self.unseen.add(f"{name} (line {site.line})")
@@ -140,6 +142,8 @@ class CPlanner(instrument.Planner):
             self.library(name, site)
 
     _headers: tuple[str, ...] = ()
+    _callees: frozenset[str] = frozenset()  # values of the function that are called through
+    _finds_callee = False
 
     def of(self, functions: tuple[Function, ...], main: str, constructed: bool = False) -> instrument.Plan:
         """What to count of `functions`, of which `main` is the user's own.
@@ -151,6 +155,8 @@ class CPlanner(instrument.Planner):
             self._hands_out(each.text) for one in functions for each in one.instructions()
         )
         for function in functions:
+            calls = (_THROUGH.search(each.text) for each in function.instructions() if each.opcode == "call")
+            self._callees = frozenset(each[1] for each in calls if each)
             for index, each in enumerate(function.instructions()):
                 if each.opcode in ("call", "invoke") and called(each.text) in ENDS:
                     self.ends[function.name, index] = ENDS[called(each.text)], self.places.line(each.debug)
@@ -167,6 +173,9 @@ class CPlanner(instrument.Planner):
     def _access(self, site: instrument.Site, reach: instrument.Reach, write: bool) -> None:
         # a vector is accessed as a whole
         reach = reach._replace(nbytes=reach.nbytes * reach.lanes, lanes=1, whole=reach.whole and reach.lanes == 1)
+        if self._finds_callee and {each.kind for each in reach.roots} & {"unknown", "pointed"}:
+            # a table of functions that the compiler made, as that of a class's virtual ones, is no array
+            reach = reach._replace(roots=reach.roots | {Root("foreign", "a table of functions")})
         super()._access(site, reach, write)
         self.allowed[len(self.refs) - 1] = reach.roots
 

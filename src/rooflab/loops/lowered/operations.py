@@ -26,8 +26,9 @@ _VECTOR = re.compile(r"(?:= load|^\s*store) <(?P<lanes>\d+) x (?P<kind>double|fl
 _CONVERSIONS = ("sitofp", "uitofp", "fptosi", "fptoui", "fpext", "fptrunc")
 # Of single numbers, which go to other registers.
 _BETWEEN = {"sitofp": "from", "uitofp": "from", "fptosi": "to", "fptoui": "to"}
-# Functions of numba's own that have a price; what frees memory is in that of what allocates it.
-_OF_NUMBA = {
+# Functions of numba's and of the heap that have a price; what frees memory is in that of what allocates it.
+_PRICED = {
+    **dict.fromkeys(("malloc", "calloc", "aligned_alloc", "_Znwm", "_Znam"), "allocation"),
     "NRT_Allocate": "allocation", "NRT_MemInfo_alloc": "allocation", "NRT_MemInfo_alloc_safe": "allocation",
     "NRT_MemInfo_alloc_aligned": "allocation", "NRT_MemInfo_alloc_safe_aligned": "allocation",
     "numba_get_np_random_state": "random_state", "numba_rnd_shuffle": "random_refill",
@@ -133,8 +134,8 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
         name = called(text)
         if name in _REFERENCES:
             return "locked", 1.0
-        if name in _OF_NUMBA:
-            return f"call {_OF_NUMBA[name]}", 1.0
+        if name in _PRICED:
+            return f"call {_PRICED[name]}", 1.0
         if not name or name.startswith(("llvm.", "NRT_", "nrt_")):
             return None
         short = name if name in REAL else name.removesuffix("f")
