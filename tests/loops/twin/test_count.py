@@ -49,14 +49,11 @@ def test_places_side_by_side_are_rows_and_arrays_of_the_loop_that_misses():
 
     def total(a):
         found = 0.0
-        for x in a:
-            found += x
+        for i in range(a.size):
+            found += a[i]
         return found
 
-    found = lowered_count.count(
-        total, lowered_count.read_source(total), {"a": np.ones(100_000)}, chosen(small), 60.0
-    )[0]
-    assert found.side_by_side == 1
+    assert counted(total, (np.ones(100_000),), small).side_by_side == 1
 
 
 @pytest.mark.slow
