@@ -242,6 +242,8 @@ def test_bars_of_a_chain_and_of_missed_branches():
     assert wider == pytest.approx(math.hypot(constant("loop.error_chain"), beside))
     # what is in no term is never better known than any time
     assert bars.half_width_s((), 1.0, 0.0, 0.0, 0.0, 0.0) == constant("loop.error_least")
+    # what is not modelled only adds time
+    assert bars.above_s(wide, 2.0) == pytest.approx(math.hypot(wide, 2.0 * constant("loop.error_unseen")))
 
 
 def test_a_branch_is_missed_later_where_its_condition_comes_late():

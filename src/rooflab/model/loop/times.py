@@ -148,7 +148,7 @@ def _predicted(
         serial_s=serial_s,
         time_s=time_s,
         low_s=None if half_s is None else max(time_s - half_s, 0.1 * time_s),
-        high_s=None if half_s is None else time_s + half_s,
+        high_s=None if half_s is None else time_s + bars.above_s(half_s, time_s),
         bound=_bound(memory_s, core.seconds),
         binds=(core if core.seconds > memory_s else max(terms, key=lambda each: each.seconds)).name,
         loops=loops,
