@@ -9,10 +9,11 @@ import pytest
 from numba import prange
 
 from rooflab.loops import examine
-from rooflab.loops.lowered import chains, choices, core_loops, machine_code, team_loops
+from rooflab.loops.lowered import chains, choices, core_loops, flow, machine_code, team_loops
 from rooflab.loops.lowered.ir_text import functions
 from rooflab.loops.lowered.operations import kind_of
 from rooflab.machines.bench.experiments.core_programs import vector_bytes
+from rooflab.types.loop import FlowStep
 
 
 def in_memory(a, s, q):
@@ -188,6 +189,23 @@ def test_a_row_of_vectors_waits_for_what_the_loop_around_stored_before():
     assert handed
     assert all(step.how.startswith("store forward") for step in handed)
     assert any(kind.startswith("store forward") for kind in loop.chain)
+
+
+def test_sums_go_through_memory_over_calls():
+    # s += exp(x): the sum of a pass waits for the one before, which no register held while exp ran
+    steps = (
+        FlowStep("load", 1.0),
+        FlowStep("call exp fp64", 1.0, ((0, 0),)),
+        FlowStep("fp add", 1.0, ((1, 0), (2, 1))),
+    )
+    assert flow.over_calls(steps) == (
+        *steps[:2],
+        FlowStep("fp add", 1.0, ((1, 0), (3, 1))),
+        FlowStep("store forward", 0.0, ((2, 0),)),
+    )
+    # without a call between it stays in a register
+    plain = (steps[0], FlowStep("fp add", 1.0, ((0, 0), (1, 1))))
+    assert flow.over_calls(plain) == plain
 
 
 @pytest.mark.parametrize(

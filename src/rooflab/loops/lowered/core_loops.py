@@ -332,6 +332,7 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     after = _missed_after(taken, ordered, held, head, loop.blocks, kind_in)
     alike = all(taken.passes[label] >= _NEARLY_ALL * goes_on for label in ordered)
     steps = flow.steps(held, head, loop.blocks, links, kind_in, taken.crossed) if alike else ()
+    steps = flow.over_calls(steps) if taken.machine else steps
     found = chains.longest(held, head, loop.blocks, links, kind_in, usual_latency)
     if found is None:
         return _Waits(depth=depth, flow=steps, missed_after=after)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from rooflab.loops.lowered.chains import INCOMING, Link, handed_on, operands
 from rooflab.loops.lowered.ir_text import Instruction
 from rooflab.types.loop import FlowStep
@@ -11,6 +13,8 @@ from rooflab.types.loop import FlowStep
 _MOST_STEPS = 600  # of a pass: what is longer is bound by what it issues
 _FURTHEST = 8  # values that change places: so many passes back are followed
 NOTHING: Mapping[str, float] = {}
+_COMPUTED = ("fp ", "divide fp", "sqrt ", "convert", "call ")  # what leaves a number in a vector register
+_THROUGH_MEMORY = "store forward"
 _Need = tuple[int, int]  # a node, and how many passes before
 
 
@@ -71,6 +75,41 @@ def steps(
             )
         )
     return tuple(found)
+
+
+def over_calls(steps: tuple[FlowStep, ...]) -> tuple[FlowStep, ...]:
+    """`steps` with the way through memory of floating-point results that are used behind a call.
+
+    x86 keeps none in a register over one (System V ABI): it is stored before and loaded after.
+    """
+    calls = [n for n, each in enumerate(steps) if each.kind.startswith("call ")]
+    kept = {
+        made
+        for n, each in enumerate(steps)
+        for made, passes in each.after
+        if steps[made].kind.startswith(_COMPUTED) and _called_between(calls, made, n, passes)
+    }
+    if not kept:
+        return steps
+    place = {n: n + sum(each < n for each in kept) for n in range(len(steps))}
+    found = []
+    for n, each in enumerate(steps):
+        after = tuple(
+            (place[made] + (made in kept and _called_between(calls, made, n, passes)), passes)
+            for made, passes in each.after
+        )
+        handed = None if each.handed is None else (place[each.handed[0]], each.handed[1])
+        found.append(replace(each, after=after, handed=handed))
+        if n in kept:
+            found.append(FlowStep(_THROUGH_MEMORY, 0.0, ((place[n], 0),)))
+    return tuple(found)
+
+
+def _called_between(calls: Sequence[int], made: int, used: int, passes: int) -> bool:
+    """Whether one of `calls` stands behind step `made` and before step `used`, so many passes later."""
+    if passes == 0:
+        return any(made < each < used for each in calls)
+    return bool(calls) and (passes > 1 or any(each > made or each < used for each in calls))
 
 
 class _Reached:
