@@ -83,7 +83,9 @@ def _sizes(op: Op, inputs: Specs, outputs: Specs, flop: float) -> tuple[float, f
         b = inputs[1]
         n = float(out.shape[-1]) if len(b.shape) > 1 and out.shape and out.shape[-1] in b.shape[-2:] else 1.0
         products = math.prod(b.shape[:-2])
-        return float(products), max(out.elements / n / products, 1.0), n, max(k, 1.0)
+        # Of a matrix times its own transpose half of the rows; a chain's steps are less than one product of all.
+        part = flop / (2 * out.elements * k) if "fma" in op.attrs and out.elements and k else 1.0
+        return float(products), max(out.elements / n / products * part, 1.0), n, max(k, 1.0)
     # As one product of the same work, square in what is not known.
     k = float(first[-1]) if first else 1.0
     return 1.0, max(flop / 2 / max(out.elements / k, 1.0) / k, 1.0), max(out.elements / k, 1.0), max(k, 1.0)

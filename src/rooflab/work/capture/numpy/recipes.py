@@ -64,7 +64,26 @@ def _product(call: Call, kind: str, attrs: Attrs) -> Derived:
     a, b = np.shape(call.args[0]), np.shape(call.args[1])
     if not a or not b:
         return Derived("pointwise", {"function": "mul"})
-    return Derived(kind, {"k": a[-1]})
+    return Derived(kind, {"k": a[-1], **_of_itself(call.args[0], call.args[1])})
+
+
+def _of_itself(a: Any, b: Any) -> Attrs:
+    """A matrix times its own transpose is BLAS's syrk: one triangle is computed and copied to the other.
+
+    That is numpy/_core/src/umath/matmul.c.src (`matmul_matrixmatrix`) and numpy/_core/src/common/cblasfuncs.c: the
+    same memory, strides the other way round, in formats that BLAS has.
+    """
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.ndim == b.ndim >= 2):
+        return {}
+    (rows, k), own = a.shape[-2:], a.strides[-2:]
+    same = a.__array_interface__["data"][0] == b.__array_interface__["data"][0] and a.dtype == b.dtype
+    turned = (
+        a.shape[:-2] == b.shape[:-2] and (b.shape[-1], b.shape[-2]) == (rows, k) and b.strides[-2:] == own[::-1]
+    )
+    in_blas = a.dtype.char in "fdFD" and a.dtype.isnative and a.itemsize in own
+    if not (same and turned and in_blas and rows > 1 and k > 1):
+        return {}
+    return {"fma": math.prod(a.shape[:-2]) * k * rows * (rows + 1) // 2}
 
 
 def _inner(call: Call, kind: str, attrs: Attrs) -> Derived:
@@ -72,6 +91,8 @@ def _inner(call: Call, kind: str, attrs: Attrs) -> Derived:
     if not a or not b:
         return Derived("pointwise", {"function": "mul"})
     whole = not call.outputs  # vdot flattens both
+    if not whole and isinstance(call.args[1], np.ndarray) and len(b) == 2:
+        return Derived(kind, {"k": a[-1], **_of_itself(call.args[0], call.args[1].view(np.ndarray).T)})
     return Derived(kind, {"k": math.prod(a) if whole else a[-1]})
 
 
@@ -105,7 +126,8 @@ def _einsum(call: Call, kind: str, attrs: Attrs) -> Derived:
     if found.kind == "pointwise":
         return Derived("pointwise", {"vector": len(arrays) - 1})
     if call.kwargs.get("optimize"):
-        return Derived("matmul", {"k": found.k, "fma": found.multiply_adds})
+        own = _over(arrays[0], arrays[1], *_contracted(call.args[0])) if len(arrays) == 2 else {}
+        return Derived("matmul", {"k": found.k, "fma": found.multiply_adds, **own})
     outputs = math.prod(call.outputs[0].shape) if call.outputs else 1
     flop = len(arrays) * outputs * found.k * (4 if any(np.iscomplexobj(one) for one in arrays) else 1)
     return Derived(
@@ -117,8 +139,28 @@ def _tensordot(call: Call, kind: str, attrs: Attrs) -> Derived:
     a, axes = np.shape(call.args[0]), call.argument(2, "axes", 2)
     if isinstance(axes, int):
         return Derived(kind, {"k": math.prod(a[len(a) - axes :])})
-    first = axes[0] if isinstance(axes[0], (tuple, list)) else (axes[0],)
-    return Derived(kind, {"k": math.prod(a[axis] for axis in first)})
+    first, second = (one if isinstance(one, (tuple, list)) else (one,) for one in axes)
+    own = _over(call.args[0], call.args[1], first[0], second[0]) if len(first) == 1 else {}
+    return Derived(kind, {"k": math.prod(a[axis] for axis in first), **own})
+
+
+def _over(a: Any, b: Any, first: int | None, second: int | None) -> Attrs:
+    """`_of_itself` of two matrices that are multiplied over one axis of each."""
+    if not all(isinstance(one, np.ndarray) and one.ndim == 2 for one in (a, b)) or first is None or second is None:
+        return {}
+    left, right = (one.view(np.ndarray) for one in (a, b))
+    return _of_itself(left if first % 2 else left.T, right.T if second % 2 else right)
+
+
+def _contracted(equation: str) -> tuple[int, int] | tuple[None, None]:
+    """The one axis of each of two matrices that "ij,kj->ik" multiplies over; None for any other equation."""
+    left, _, right = equation.replace(" ", "").partition("->")
+    one, other = left.split(",")
+    common = set(one) & set(other)
+    if len(one) != 2 or len(other) != 2 or len(common) != 1 or common & set(right) or len(set(one + other)) != 3:
+        return None, None
+    label = common.pop()
+    return one.index(label), other.index(label)
 
 
 def _rounded(call: Call, kind: str, attrs: Attrs) -> Derived:
