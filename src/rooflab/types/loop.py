@@ -402,6 +402,8 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         static: formulas where the nest is affine.
         checks: what the compiled loop's results were compared with.
         complete: False where a time bound stopped the count: all counts are then of what ran, until `stopped_at`.
+        unseen: what is called and cannot be looked into; all counts are of the rest then, and so are times that
+            are predicted.
         sampled: that counts were scaled from a part, with the error; None for exact ones.
         caches: what was simulated.
         warnings: what a reader must know.
@@ -447,6 +449,7 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     machine: Machine | None = None
     complete: bool = True
     stopped_at: str = ""
+    unseen: tuple[str, ...] = ()
     sampled: str | None = None
     caches: str = ""
     warnings: tuple[str, ...] = ()
@@ -454,6 +457,11 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     source: tuple[tuple[int, str], ...] = ()
     advice: Advices | None = None
     schema: int = SCHEMA
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the counts are of all that the function does."""
+        return self.complete and not self.unseen
 
     @property
     def flop(self) -> int:

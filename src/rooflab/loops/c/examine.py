@@ -228,6 +228,7 @@ def _examined(
         static=Static(reason="counted from its LLVM IR"),
         checks=done.findings.checks,
         complete=not outcome.stopped,
+        unseen=plan.unseen,
         stopped_at=outcome.where if outcome.stopped else "",
         caches=caches.text,
         warnings=(*said, *done.findings.warnings, *examine.classified_conflicts(simulation)),

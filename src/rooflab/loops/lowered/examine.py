@@ -109,6 +109,7 @@ def report(
         static=Static(reason=f"counted from its LLVM IR: {why}" if why else "counted from its LLVM IR"),
         checks=findings.checks,
         complete=not outcome.stopped,
+        unseen=plan.unseen,
         stopped_at=outcome.where if outcome.stopped else "",
         caches=caches.text,
         warnings=(*said, *findings.warnings, *examine.classified_conflicts(simulation)),
@@ -187,11 +188,11 @@ def _warnings(
         )
     if plan.modelled:
         said.append(
-            f"{', '.join(plan.modelled)} of BLAS cannot be seen: its operands are taken as read, and its result as"
-            " written, once and in order"
+            f"{', '.join(plan.modelled)} of BLAS or LAPACK cannot be seen: its operands are taken as read, and"
+            " its result as written, once and in order"
         )
     if plan.unseen:
-        said.append(f"what {', '.join(plan.unseen)} accesses cannot be seen and is not counted")
+        said.append(f"what {', '.join(plan.unseen)} accesses and computes cannot be seen and is not counted")
     return said
 
 

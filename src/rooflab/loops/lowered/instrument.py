@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from rooflab.loops.lowered import blas, bounds, control_flow, source_loops
@@ -98,6 +99,8 @@ def _plan(made: Planner) -> Plan:
         key: tuple(Flop(engine, dtype, n) for (engine, dtype), n in held.items())
         for key, held in made.flop.items()
     }
+    for key, ((engine, dtype), each) in made.library_flop.items():
+        flop[key] = (Flop(engine, dtype, *each.as_integer_ratio()),)
     texts = made.names.texts(made.refs)
     return Plan(
         made.accesses,
@@ -154,6 +157,7 @@ class Planner:
         self.refs: list[Ref] = []
         self.loops: list[Loop] = []
         self.flop: dict[tuple[int, int], Counter[tuple[str, str]]] = {}
+        self.library_flop: dict[tuple[int, int], tuple[tuple[str, str], Fraction]] = {}
         self.owners: list[int | None] = []
         self.heads: dict[tuple[str, str], int] = {}
         self.products: dict[tuple[str, int], list[tuple[int, tuple[str, ...]]]] = {}
@@ -329,8 +333,10 @@ class Planner:
         self.random |= "random_state" in name
         if APART in name:
             self._computed(power(text), site)
-        elif name in blas.NAMES:
-            self._product(name, text, site)
+        elif name and (made := blas.product(name, text)) is not None:
+            self._product(name, made, site)
+        elif name and blas.is_unknown(name):
+            self.unseen.add(name)
         elif name and not name.startswith(("llvm.", "_ZN", "NRT_", "nrt_", "numba_", "Py", "_Py")):
             self.library(name, site)
 
@@ -379,15 +385,15 @@ class Planner:
         if self.counts(roots := self.pointers.roots(pointer)):
             self._access(site, Reach(pointer, roots, nbytes, elements=elements), write)
 
-    def _product(self, name: str, text: str, site: Site) -> None:
-        """A product by BLAS, which cannot be seen: its operands are read, its result written, once."""
-        made = blas.product(name, text)
+    def _product(self, name: str, made: blas.Product, site: Site) -> None:
+        """A call of BLAS or LAPACK, which cannot be seen: its operands are read, its result written, once."""
         for pointer, write, elements in made.moved:
             self._range(site, pointer, made.nbytes, write, elements)
-        counter = self._range_counter(site.loop)
-        self.products.setdefault(site.key, []).append((counter, made.work))
-        self.flop[counter, site.line] = made.flop
-        self.modelled.add(name.removeprefix("numba_xx"))
+        for factors, kind, flop in made.work:
+            counter = self._range_counter(site.loop)
+            self.products.setdefault(site.key, []).append((counter, factors))
+            self.library_flop[counter, site.line] = kind, flop
+        self.modelled.add(name.removeprefix("numba_").removeprefix("ez_").lstrip("x"))
 
 
 def _counts(roots: frozenset[Root]) -> bool:

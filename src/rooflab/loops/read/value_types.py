@@ -48,11 +48,12 @@ class Array(NamedTuple):
 
 
 class Flop(NamedTuple):
-    """Floating-point operations of one `engine` ("vector" or "special") in one `dtype`."""
+    """Floating-point operations of one `engine` ("vector" or "special") in one `dtype`: `times` of every `per`."""
 
     engine: str
     dtype: str
     times: int
+    per: int = 1
 
 
 Kind = str | Array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,10 +42,10 @@ class Twin(NamedTuple):
 
 def by_line(text: Text, passes: np.ndarray) -> Mapping[int, dict[tuple[str, str], int]]:
     """FLOP of each line by (engine, number format)."""
-    counts: dict[int, dict[tuple[str, str], int]] = {}
+    counts: dict[int, dict[tuple[str, str], Fraction]] = {}
     for (block, line), counted in text.flop.items():
         for each in counted:
             held = counts.setdefault(line, {})
             key = (each.engine, each.dtype)
-            held[key] = held.get(key, 0) + each.times * int(passes[block])
-    return counts
+            held[key] = held.get(key, Fraction(0)) + Fraction(each.times * int(passes[block]), each.per)
+    return {line: {key: int(each) for key, each in held.items()} for line, held in counts.items()}

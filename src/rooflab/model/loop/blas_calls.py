@@ -12,7 +12,8 @@ from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, LineCounts, LoopReport
 from rooflab.types.machine import Machine
 
-_CALL = "call numba_xx"  # numba's own function in front of BLAS's
+# numba's own functions in front of those of BLAS and LAPACK
+_CALLS = ("call numba_xx", "call numba_xgesv", "call numba_ez_xx")
 _COMPUTES = ("fp ", "divide ", "sqrt ")
 _BYTES = {"fp32": 4, "complex64": 8, "complex128": 16}  # of an element, else 8
 
@@ -27,7 +28,7 @@ def with_calls(report: LoopReport, machine: Machine, timing: CoreTiming) -> Core
     calls: dict[str, float] = {}
     seconds: dict[str, float] = {}
     for loop in report.core_loops:
-        kinds = {kind: count for kind, count in loop.operations.items() if kind.startswith(_CALL) and count}
+        kinds = {kind: count for kind, count in loop.operations.items() if kind.startswith(_CALLS) and count}
         if not kinds:
             continue
         lines = _lines_of(report, loop) if loop.line else _computed_elsewhere(report)
@@ -45,7 +46,7 @@ def with_calls(report: LoopReport, machine: Machine, timing: CoreTiming) -> Core
 
 def busy_cycles(calls: Mapping[str, float]) -> float:
     """Of the cycles of called functions those of BLAS, in which the core loads what it computes with."""
-    return sum(cycles for name, cycles in calls.items() if name.startswith(_CALL.removeprefix("call ")))
+    return sum(cycles for name, cycles in calls.items() if f"call {name}".startswith(_CALLS))
 
 
 def _lines_of(report: LoopReport, loop: CoreLoop) -> list[LineCounts]:
@@ -59,7 +60,7 @@ def _computed_elsewhere(report: LoopReport) -> list[LineCounts]:
     held = {
         line.line
         for loop in report.core_loops
-        if loop.line and any(kind.startswith((*_COMPUTES, _CALL)) for kind in loop.operations)
+        if loop.line and any(kind.startswith((*_COMPUTES, *_CALLS)) for kind in loop.operations)
         for line in _lines_of(report, loop)
     }
     return [each for each in report.lines if each.line not in held]

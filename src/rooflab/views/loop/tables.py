@@ -13,16 +13,19 @@ def facts(report: LoopReport) -> list[tuple[str, str]]:
         ", ".join(f"{si(each.count, 'FLOP')} {each.dtype} {each.engine}" for each in report.flop_by) or "no FLOP"
     )
     share = "" if report.intensity is None else f"; {report.intensity:.3g} FLOP per byte of main memory"
+    moved = f"{si(report.accesses, '')} loads and stores ({si(report.accessed_bytes, 'B')})"
+    least = "" if report.is_whole else "more than "
     rows = [
         ("Given", "; ".join(f"{name} {value}" for name, value in report.arguments.items())),
-        ("Work", f"{flop}; {si(report.accesses, '')} loads and stores ({si(report.accessed_bytes, 'B')}){share}"),
+        ("Work", f"{least}{flop}; {moved}{share}"),
         ("Loops", "; ".join(_trips(report))),
         ("Caches", f"{report.caches} (simulated)"),
     ]
     if report.runs:
         rows.append(("Measured", "; ".join(_timed(each) for each in report.runs)))
     rows.append((report.spread_by, report.parallel))
-    rows += [("Predicted", _predicted(report, each)) for each in report.predictions]
+    seen = "what can be seen, " if report.unseen else ""
+    rows += [("Predicted", seen + _predicted(report, each)) for each in report.predictions]
     if report.prediction is not None:
         rows.append(("Bound", bound(report)))
     if report.code is not None:
