@@ -12,6 +12,7 @@ import msgspec
 
 from rooflab.errors import RooflabError
 from rooflab.loops.compiled import kept_code, regions, remarks, summary
+from rooflab.loops.compiled.ahead import Ahead, is_worth_it
 from rooflab.loops.compiled.runs import on_one_core, on_threads
 from rooflab.loops.compiled.time import (
     build,
@@ -80,6 +81,37 @@ def report(
     Raises:
         RooflabError: an access out of bounds; Python that numba cannot compile.
     """
+    begun = _begun(loop) if time else None
+    try:
+        return _report(loop, caches, time_limit_s, time, code, classify, fastmath, profile, why, begun)
+    finally:
+        if begun is not None:
+            begun.end()
+
+
+def _begun(loop: Understood) -> Ahead | None:
+    """What compiles the loop meanwhile; None where that was done before, or there is no second core for it."""
+    if not is_worth_it():
+        return None
+    compiled, spread = build(loop), texts(loop).parallel
+    if summary.is_found(loop, compiled):
+        return None
+    module = None if spread is None else generated_files.module(spread.stem, spread.text).__file__
+    return Ahead(compiled.module.__file__, module, loop.arguments.values)
+
+
+def _report(
+    loop: Understood,
+    caches: Chosen,
+    time_limit_s: float | None,
+    time: bool,
+    code: bool,
+    classify: bool,
+    fastmath: bool,
+    profile: bool,
+    why: bool,
+    begun: Ahead | None,
+) -> LoopReport:
     read = loop.source
     try:
         counted = lowered_count.of_loop(loop, caches, time_limit_s, classify=classify)
@@ -101,7 +133,7 @@ def report(
     else:
         try:
             if time:
-                done = _run(loop, counted, caches)
+                done = _run(loop, counted, caches, begun)
             elif code:
                 done = done._replace(code=summary.examine(loop, build(loop), counted, fastmath=fastmath, why=why))
                 if profile:
@@ -225,7 +257,7 @@ def conflicts(static: Static, simulation: Simulation) -> list[str]:
     return sentences
 
 
-def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
+def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Ahead | None) -> _Run:
     """The compiled code, the times, what prange ran over, and how the results compare."""
     read, types, arguments = loop
     compiled = build(loop)
@@ -235,6 +267,12 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
         findings += _check_python(read, arguments, wanted)
     fresh = steered_by_data(read, types)
     text = texts(loop)
+    # what takes no time first: the other process then has that long to end
+    loops, said = profiled(compiled.serial, arguments.copied(), counted.outcome.seconds)
+    code = summary.examine(loop, compiled, counted, begun=begun)
+    if begun is not None:
+        begun.compiled()
+        begun.end()
     runs = on_one_core(kept_code.ready(text.serial, arguments.values), arguments, caches, fresh)
     parallel, spread, of_team = compiled.verdict.reason, (), ()
     if compiled.parallel is not None and text.parallel is not None:
@@ -250,8 +288,6 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen) -> _Run:
             spread = regions.of_tree(compiled.verdict.tree, scope, arguments.copied, others, counted_trips)
             found, _ = profiled(compiled.parallel, arguments.copied(), counted.outcome.seconds, spread=True)
             of_team = _of_source(found, loop, compiled.parallel, compiled.verdict.tree)
-    code = summary.examine(loop, compiled, counted)
-    loops, said = profiled(compiled.serial, arguments.copied(), counted.outcome.seconds)
     own_loops = _of_source(loops, loop, compiled.serial)
     return _Run(code, runs, parallel, findings + Findings(warnings=said), own_loops, spread, of_team)
 

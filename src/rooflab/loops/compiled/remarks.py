@@ -7,33 +7,14 @@ process and goes to its stderr, so a process of its own compiles the loop once m
 from __future__ import annotations
 
 import ast
-import pickle
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
-
+from rooflab.loops.compiled.ahead import Ahead
 from rooflab.loops.read.source import Source
 
-PATIENCE_S = 60.0
-# debug=True gives the lines; numba then marks functions "optnone", unless told not to.
-_CHILD = """
-import pickle, sys, importlib.util
-import llvmlite.binding
-for kind in ("analysis", "missed"):
-    llvmlite.binding.set_option("", f"-pass-remarks-{kind}=loop-vectorize")
-import numba
-path, name, types = pickle.load(sys.stdin.buffer)
-spec = importlib.util.spec_from_file_location("said", path)
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-function = getattr(module, name).py_func
-numba.njit(nogil=True, error_model="numpy", debug=True, _dbg_optnone=False)(function).compile(types)
-"""
 _REMARK = re.compile(
     r"^remark: (?P<file>.*):(?P<line>\d+):\d+: (?:loop not vectorized: )?(?P<text>.+)$", re.MULTILINE
 )
@@ -47,22 +28,24 @@ class Remark(NamedTuple):
     text: str
 
 
-def of(source: Source, path: str, name: str, values: Sequence[Any]) -> list[Remark]:
+def of(source: Source, path: str, name: str, values: Sequence[Any], begun: Ahead | None = None) -> list[Remark]:
     """The remarks on function `name` of the generated file `path`, made of `source`, called with `values`.
 
     Empty where the compiler cannot be asked in a process of its own; rules then say what is likely.
+
+    Args:
+        source, path, name, values: see above.
+        begun: a process that asks for them already.
     """
-    asked = pickle.dumps((path, name, tuple(numba.typeof(value) for value in values)))
+    asked = begun or Ahead(path, None, values)
     try:
-        done = subprocess.run([sys.executable, "-c", _CHILD], input=asked, capture_output=True, timeout=PATIENCE_S)
-    except (OSError, subprocess.TimeoutExpired):
-        # no Python to start (an embedded one), or a machine that is too busy
+        said = asked.remarks()
+    finally:
+        if begun is None:
+            asked.end()
+    if said is None:
         return []
-    return parse(
-        done.stderr.decode("utf-8", "replace"),
-        path,
-        source_lines(source.tree, Path(path).read_text("utf-8"), name),
-    )
+    return parse(said, path, source_lines(source.tree, Path(path).read_text("utf-8"), name))
 
 
 def parse(text: str, path: str, lines: dict[int, int]) -> list[Remark]:

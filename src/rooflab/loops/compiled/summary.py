@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import numba
 
-from rooflab.loops.compiled import llvm_ir, remarks, time, vectorisation
+from rooflab.loops.compiled import ahead, llvm_ir, remarks, time, vectorisation
+from rooflab.loops.compiled.ahead import Ahead
 from rooflab.loops.read.access_patterns import Patterns
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source
@@ -33,7 +34,13 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def examine(
-    loop: Understood, compiled: time.Compiled, counted: Counted, *, fastmath: bool = False, why: bool = True
+    loop: Understood,
+    compiled: time.Compiled,
+    counted: Counted,
+    *,
+    fastmath: bool = False,
+    why: bool = True,
+    begun: Ahead | None = None,
 ) -> Code | None:
     """The compiled innermost loop; None where the IR shows none.
 
@@ -42,10 +49,11 @@ def examine(
         fastmath: as it is where sums may be added up in another order; None where that changes nothing.
         why: also ask the compiler why it is not vectorised, which takes as long as all else; `why_not` is None
             without.
+        begun: what asks it already.
     """
     source, types, arguments = loop
     rows = _over_rows(loop, counted.twin.text)
-    compiler = _found(source, arguments, compiled, rows, (fastmath or why, why))
+    compiler = _found(source, arguments, compiled, rows, (fastmath or why, why), begun)
     main = llvm_ir.main_loop(_that_run(compiler.loops, rows))
     if fastmath:
         before, main = main, llvm_ir.main_loop(_that_run(compiler.fast or (), rows))
@@ -86,6 +94,11 @@ def examine(
     )
 
 
+def is_found(loop: Understood, compiled: time.Compiled) -> bool:
+    """Whether what the compiler left was looked at before, in full."""
+    return _path(loop.arguments, compiled, (True, True)).exists()
+
+
 def _over_rows(loop: Understood, text: Text) -> bool:
     """Whether an access in an innermost loop moves by more than one element, and is not picked by data."""
     patterns = Patterns(loop.source, loop.value_types)
@@ -115,7 +128,12 @@ def _that_run(loops: Sequence[llvm_ir.InnerLoop], rows: bool) -> tuple[llvm_ir.I
 
 
 def _found(
-    source: Source, arguments: Arguments, compiled: time.Compiled, rows: bool, asked: tuple[bool, bool]
+    source: Source,
+    arguments: Arguments,
+    compiled: time.Compiled,
+    rows: bool,
+    asked: tuple[bool, bool],
+    begun: Ahead | None = None,
 ) -> _Found:
     """What the IR says; `asked`: of a loop that is not vectorised also with sums in any order, and remarks."""
     path = _path(arguments, compiled, asked)
@@ -130,7 +148,9 @@ def _found(
     fast, messages = None, []
     if main is not None and main.lanes == 1:
         fast = list(_loops(compiled, arguments, fastmath=True)) if asked[0] else None
-        messages = [] if not asked[1] else remarks.of(source, compiled.module.__file__, "serial", arguments.values)
+        messages = (
+            [] if not asked[1] else remarks.of(source, compiled.module.__file__, "serial", arguments.values, begun)
+        )
     result = _Found(list(loops), fast, messages)
     path.write_bytes(msgspec.json.encode(result))
     return result
@@ -155,7 +175,7 @@ def _path(arguments: Arguments, compiled: time.Compiled, asked: tuple[bool, bool
             repr(asked),
             numba.__version__,
             sys.version,
-            *(Path(each).read_text("utf-8") for each in (llvm_ir.__file__, remarks.__file__)),
+            *(Path(each).read_text("utf-8") for each in (llvm_ir.__file__, remarks.__file__, ahead.__file__)),
         ]
     )
     return where.with_name(f"{where.stem}_{hashlib.sha256(key.encode()).hexdigest()[:12]}.json")
