@@ -4,13 +4,16 @@ The silicon sample states them for few rows. InferenceX's list of runs does for 
 engine, format, lengths and concurrency; the places of a decoding copy stand in the names of its recipes
 (ishandhanani/srt-slurm, recipes/), and what a step that computes prompts holds in the recipes themselves. A card's
 runs with and without multi-token prediction may have the same concurrency, and a row does not say which it is:
-then several fit.
+the faster rows of a setting are taken to be those with drafts, where they lie apart; else several fit.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +69,46 @@ def pools(row: dict[str, str], clients: float) -> list[Pools]:
     # Rows that state no workers give one device where none is known.
     found = [each for each in found if devices <= 1 or each.decode.ranks in (devices, devices * ways)]
     return [each for each in found if not copies or each.decodes == copies]
+
+
+_APART = (
+    1.25  # drafts give 1.8 to 2.3 tokens a step: where one row takes so much longer than the next, it has none
+)
+
+
+def drafting_below(rows: Iterable[dict[str, str]]) -> dict[tuple[str, ...], float]:
+    """By setting, milliseconds of a token below which rows were measured with drafts.
+
+    Where rows of one setting lie apart in two groups, those that are faster are those with drafts: that is what
+    drafts are for. Settings whose rows lie together are left out: which of two runs they are of stays open.
+    """
+    times: dict[tuple[str, ...], list[float]] = {}
+    for row in rows:
+        times.setdefault(setting(row), []).append(float(row["silicon_tpot_ms"]))
+    found = {}
+    for key, each in times.items():
+        each.sort()
+        gap, below, above = max(((b / a, a, b) for a, b in itertools.pairwise(each)), default=(1.0, 0.0, 0.0))
+        if gap > _APART:
+            found[key] = math.sqrt(below * above)
+    return found
+
+
+def setting(row: dict[str, str]) -> tuple[str, ...]:
+    """What a row says of the run that it is of, but for what was measured."""
+    clients = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
+    names = ("model_path", "system", "backend", "precision", "isl", "osl", "mode")
+    copies = ("decode_tp_size", "decode_num_workers", "decode_attention_dp_size")
+    return (*(row[name] for name in (*names, *copies)), clients[1] if clients else "")
+
+
+def of_kind(listed: list[Pools], row: dict[str, str], below: dict[tuple[str, ...], float]) -> list[Pools]:
+    """Of the runs that fit a row those with drafts, or without, where its setting's rows tell them apart."""
+    limit = below.get(setting(row))
+    if limit is None or len({each.drafts > 0 for each in listed}) < 2:
+        return listed
+    drafting = float(row["silicon_tpot_ms"]) < limit
+    return [each for each in listed if (each.drafts > 0) == drafting]
 
 
 @functools.cache

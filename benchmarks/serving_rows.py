@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from measured import LeftOut
-from serving_pools import Pools, pools
+from serving_pools import Pools, drafting_below, of_kind, pools
 from serving_protocols import ACCEPTED, Protocol, protocol
 
 import rooflab
@@ -236,7 +236,9 @@ def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
 
     Which copies, what a row states or else the list of runs does (`serving_pools`).
     """
-    for number, row in enumerate(table(path)):
+    rows = table(path)
+    below = drafting_below(row for row in rows if row["mode"] != "agg")
+    for number, row in enumerate(rows):
         if row["mode"] == "agg":
             continue
         where = f"{path.name}: {row['id'] or number}"
@@ -247,10 +249,10 @@ def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
             if not listed:
                 yield _apart_as_stated(row, clients)
                 continue
-            cases = [_apart_on(row, each, clients) for each in listed]
+            cases = [_apart_on(row, each, clients) for each in of_kind(listed, row, below)]
             part_of = "" if row["decode_num_workers"] else "workers by the list of runs"
-            if len(cases) > 1:
-                part_of = "several workers fit"
+            if len(listed) > 1:
+                part_of = "told apart by their drafts" if len(cases) < len(listed) else "several workers fit"
             yield cases[0]._replace(others=tuple(cases[1:]), part_of=part_of)
         except (RooflabError, ValueError, KeyError) as error:
             yield LeftOut(where, re.sub(r"\d+ (tensor|heads|of)", r"n \1", str(error))[:90])

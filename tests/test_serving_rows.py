@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import serving_rows
+from serving_pools import Pools, drafting_below, of_kind
 from serving_protocols import protocol
 
 from rooflab.model.parallel.layout import Layout
@@ -92,3 +93,19 @@ def test_vllm_and_tensorrt_llm_took_the_memory_that_they_were_told() -> None:
     assert protocol(_row(), data, 64.0).memory_share == 0.7
     assert protocol(_row(precision="fp4"), data, 64.0).memory_share == 0.8
     assert protocol(_row(), data, 64.0).gathers
+
+
+def test_of_two_runs_of_a_setting_the_faster_is_the_one_with_drafts() -> None:
+    def row(tpot_ms: str, concurrency: str = "6") -> dict[str, str]:
+        copies = {"decode_tp_size": "16", "decode_num_workers": "", "decode_attention_dp_size": ""}
+        source = {"silicon_data_source": f"silicon_concurrency={concurrency}", "mode": "disagg"}
+        return _row(silicon_tpot_ms=tpot_ms, **copies, **source)
+
+    eight = Layout(tensor=8)
+    plain = Pools(1, eight, 1, eight, None, 0, 8192)
+    drafting = plain._replace(drafts=3)
+    below = drafting_below([row("7.7"), row("14.0"), row("14.1"), row("20", "9"), row("21", "9")])
+    assert of_kind([plain, drafting], row("7.7"), below) == [drafting]
+    assert of_kind([plain, drafting], row("14.1"), below) == [plain]
+    assert of_kind([plain, drafting], row("20", "9"), below) == [plain, drafting]  # they lie together
+    assert of_kind([plain, plain], row("7.7"), below) == [plain, plain]
