@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from numba import prange
 
 from rooflab.cachesim.coherence.layout import READS, WRITES
-from rooflab.loops import shared_lines
+from rooflab.loops import prange_lines, shared_lines
+from rooflab.loops.understanding import understand
+from rooflab.types.loop import Region
+from rooflab.types.simulation import Cache, LevelCounts, Simulation
 
 
 def taken(*accesses):
@@ -61,3 +66,55 @@ def test_elements_in_turns_have_each_thread_take_each_line_in_each_phase():
     assert sum(each[3] for each in found) == 2 * 3 * 10
     # of each line in each phase by both; the lines beside one another
     assert sum(each[5] for each in found) == 2 * 3
+
+
+def tally(x, counts):
+    n = x.shape[0] // counts.shape[0]
+    for t in prange(counts.shape[0]):
+        for i in range(t * n, (t + 1) * n):
+            counts[t, x[i]] += 1
+
+
+def halves(x, counts):
+    for i in prange(x.shape[0]):
+        counts[i, x[i]] = 1
+
+
+@pytest.mark.parametrize(("row", "falsely"), [(3, 2 * 782), (8, 0)])
+def test_threads_of_prange_take_lines_that_hold_rows_of_several(row, falsely):
+    x, counts = np.arange(100_000) % 3, np.zeros((2, row), np.int64)
+    loop = understand(tally, (x, counts))
+    regions = (Region(line=0, last_line=0, variable="t", entries=1, trips=2),)
+    found = prange_lines.of(loop, loop.source.tree, regions, 2, simulated(3e5))
+    if not falsely:
+        # rows of a whole line
+        assert found == ()
+        return
+    (taken,) = found
+    # 50,000 stores a thread, one visit for as many as the store queue holds: 781.25; the first takes nothing
+    assert (taken.array, taken.cache_lines, taken.falsely) == ("counts", 1, taken.taken)
+    assert falsely - 2 <= taken.taken <= falsely
+    assert taken.line == tally.__code__.co_firstlineno + 4
+
+
+def test_threads_with_many_trips_are_not_looked_at():
+    x, counts = np.zeros(4000, np.int64), np.zeros((4000, 1), np.int64)
+    loop = understand(halves, (x, counts))
+    regions = (Region(line=0, last_line=0, variable="i", entries=1, trips=4000),)
+    assert not prange_lines.may_matter(regions, 2, 12_000)
+    assert prange_lines.may_matter(regions, 64, 12_000)
+    assert prange_lines.of(loop, loop.source.tree, regions, 2, simulated(12_000)) == ()
+
+
+def simulated(accesses):
+    level = LevelCounts(
+        name="L1",
+        cache=Cache(1 << 15, 8),
+        hits=0,
+        misses=0,
+        evictions=0,
+        writebacks=0,
+        read_bytes=0,
+        write_bytes=0,
+    )
+    return Simulation(name="t", levels=(level,), accesses=int(accesses))

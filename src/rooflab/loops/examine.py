@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rooflab.errors import RooflabError
+from rooflab.loops import prange_lines
 from rooflab.loops.compiled import kept_code, regions, remarks, summary
 from rooflab.loops.compiled.ahead import Ahead, is_worth_it
 from rooflab.loops.compiled.runs import on_one_core, on_threads
@@ -36,6 +37,7 @@ from rooflab.loops.twin import count, generated_files
 from rooflab.loops.understanding import TIME_LIMIT_S
 from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import Code, CoreLoop, LoopReport, Region, Static, Timed
+from rooflab.types.shared_lines import SharedLines
 from rooflab.types.simulation import Simulation
 from rooflab.units import percent
 
@@ -154,6 +156,7 @@ def _report(
         core_loops=done.core_loops,
         team_loops=done.team_loops,
         regions=done.regions,
+        shared_lines=done.shared_lines,
         runs=tuple(done.runs),
         parallel=done.parallel,
         static=static,
@@ -200,6 +203,7 @@ class _Run(NamedTuple):
     core_loops: tuple[CoreLoop, ...] = ()
     regions: tuple[Region, ...] = ()
     team_loops: tuple[CoreLoop, ...] = ()
+    shared_lines: tuple[SharedLines, ...] = ()
 
 
 def counts(
@@ -274,7 +278,7 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Ahead 
         begun.compiled()
         begun.end()
     runs = on_one_core(kept_code.ready(text.serial, arguments.values), arguments, caches, fresh)
-    parallel, spread, of_team = compiled.verdict.reason, (), ()
+    parallel, spread, of_team, taken = compiled.verdict.reason, (), (), ()
     if compiled.parallel is not None and text.parallel is not None:
         several, refused, compared = _spread(compiled.parallel, text.parallel, arguments, wanted, fresh)
         findings += compared
@@ -287,9 +291,11 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Ahead 
             others = frozenset(name for name, known in read.modules.items() if known == "prange")
             spread = regions.of_tree(compiled.verdict.tree, scope, arguments.copied, others, counted_trips)
             found, _ = profiled(compiled.parallel, arguments.copied(), counted.outcome.seconds, spread=True)
+            most = max((each.threads for each in several), default=1)
+            taken = prange_lines.of(loop, compiled.verdict.tree, spread, most, counted.simulation)
             of_team = _of_source(found, loop, compiled.parallel, compiled.verdict.tree)
     own_loops = _of_source(loops, loop, compiled.serial)
-    return _Run(code, runs, parallel, findings + Findings(warnings=said), own_loops, spread, of_team)
+    return _Run(code, runs, parallel, findings + Findings(warnings=said), own_loops, spread, of_team, taken)
 
 
 def profiled(

@@ -10,7 +10,7 @@ import ast
 import copy
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from rooflab.errors import RooflabError
 from rooflab.loops.lowered import built, count, from_source, memory
 from rooflab.loops.read.arguments import Arguments
 from rooflab.loops.read.source import Source
+from rooflab.loops.read.understood import Understood
 from rooflab.loops.read.value_types import ValueTypes
 from rooflab.loops.understanding import understand
 
@@ -55,9 +56,40 @@ def streams(
     """
     check_cores(cores)
     loop = understand(fn, args)
-    source, marks = _marked(loop.source, loop.value_types), np.zeros(3, np.int64)
+    ran = recorded(loop, loop.source.tree, time_limit_s, most_accesses)
+    parts = _dealt(ran.records, ran.marks, cores)
+    return CoreStreams(
+        f"{fn.__name__} by {cores} cores", _arrays(loop.arguments), tuple(_again(each) for each in parts)
+    )
+
+
+class Ran(NamedTuple):
+    """One run on one core, in order.
+
+    Attributes:
+        records: its accesses, those to marks among them, one a word (see `cachesim.coherence.stream`).
+        refs: of each, which of the `lines` of the source makes it.
+        marks: the address of the marks.
+        lines: of the source.
+        arrays: of the arguments.
+    """
+
+    records: np.ndarray
+    refs: np.ndarray
+    marks: int
+    lines: tuple[int, ...]
+    arrays: tuple[CoreArray, ...]
+
+
+def recorded(loop: Understood, tree: ast.FunctionDef, time_limit_s: float, most_accesses: int) -> Ran:
+    """A run of `loop` recorded with marks in its outermost loops over prange, as `tree` has them.
+
+    Raises:
+        RooflabError: as `streams`.
+    """
+    source, marks = _marked(loop.source._replace(tree=tree), loop.value_types), np.zeros(3, np.int64)
     values = {**dict(zip(loop.source.parameters, loop.arguments.values, strict=True)), _MARKS: marks}
-    state, records = _recorder()
+    state, words = _recorder()
     address = state.ctypes.data
     fn_marked = from_source.function(source)
     made = built.of_source(fn_marked, source, values, built.geometry(address), keep=True)
@@ -69,11 +101,29 @@ def streams(
     used = int(state[layout.SETS])
     if outcome.stopped or used > most_accesses:
         reached = f"did not end in {time_limit_s:g} s" if outcome.stopped else f"makes {used:,} accesses"
-        raise RooflabError(f"{fn.__name__} {reached}, expected at most {most_accesses:,}: give smaller arguments")
-    parts = _dealt(records[:used], placed.placed[-1].address, cores)
-    return CoreStreams(
-        f"{fn.__name__} by {cores} cores", _arrays(loop.arguments), tuple(_again(each) for each in parts)
-    )
+        name = loop.source.name
+        raise RooflabError(f"{name} {reached}, expected at most {most_accesses:,}: give smaller arguments")
+    lines = tuple(each.line for each in made.plan.refs)
+    return Ran(words[0, :used], words[1, :used], placed.placed[-1].address, lines, _arrays(loop.arguments))
+
+
+def whose(ran: Ran, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of each access its thread, −1 of a mark, and between which barriers it lies: odd in loops over prange."""
+    addresses = ran.records >> ADDRESS_SHIFT
+    places = np.flatnonzero(addresses >= ran.marks)
+    types = (addresses[places] - ran.marks) // 8
+    owners, phases = np.zeros(len(addresses), np.int64), np.zeros(len(addresses), np.int64)
+    trips = places[types == _TRIP]
+    begins, ends = places[types == _BEGIN], places[types == _END]
+    phases[begins] += 1
+    phases[ends] += 1
+    for begin, end in zip(begins, ends, strict=True):
+        mine = trips[np.searchsorted(trips, begin) : np.searchsorted(trips, end)]
+        edges = np.append(mine, end)
+        for thread in range(threads):
+            owners[edges[thread * len(mine) // threads] : edges[(thread + 1) * len(mine) // threads]] = thread
+    owners[places] = -1
+    return owners, np.cumsum(phases)
 
 
 def _marked(source: Source, types: ValueTypes) -> Source:
@@ -115,6 +165,7 @@ def _record(state, address, nbytes, request, reference):
     used = load(state, layout.SETS)
     if used < _ROOM:
         store(load(state, layout.TAGS), used, address << ADDRESS_SHIFT | nbytes << 4 | request)
+        store(load(state, layout.TAGS), used + _ROOM, reference)
     store(state, layout.SETS, used + 1)
     return 0
 
@@ -129,8 +180,11 @@ _KEPT: list[Any] = []  # machine code lives as long as what compiled it
 
 
 def _recorder() -> tuple[np.ndarray, np.ndarray]:
-    """A first level (see `cachesim.level.access`) that knows no line and writes every access down; and where."""
-    state, records = np.zeros(layout.DESCRIPTOR_WORDS + 1, np.int64), np.empty(_ROOM, np.int64)
+    """A first level (see `cachesim.level.access`) that knows no line and writes every access down; and where.
+
+    Of each access a word of what it is, in the first row, and one of who makes it.
+    """
+    state, records = np.zeros(layout.DESCRIPTOR_WORDS + 1, np.int64), np.empty((2, _ROOM), np.int64)
     state[-1] = -1  # its last-line slot: never the unit asked for
     state[layout.LAST_LINES] = state[layout.DESCRIPTOR_WORDS :].ctypes.data
     state[layout.UNIT_SHIFT] = 62  # one unit holds all addresses

@@ -400,8 +400,8 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         regions: the loops over prange, with how their trips divide; empty where none ran.
         points: at each level, one core, warm; cache-aware at L1.
         predictions: for one core, and for all where prange ran.
-        shared_lines: cache lines that threads of OpenMP's take from one another; empty where none does, and of
-            prange.
+        shared_lines: cache lines that threads take from one another; empty where none does, and where each thread
+            of prange has many trips, or a run too many accesses to look.
         scaling: the same over numbers of threads, from one to all cores of the machine; empty without prange.
         static: formulas where the nest is affine.
         checks: what the compiled loop's results were compared with.

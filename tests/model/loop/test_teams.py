@@ -180,10 +180,29 @@ def test_a_machine_whose_check_of_threads_failed_predicts_several_between_all_an
     assert not any("several threads" in each for each in trusted.warnings)
 
 
+def storing(made, stores):
+    """The same with so many stores in its first loop."""
+    first, *others = made.core_loops
+    first = msgspec.structs.replace(first, operations={**first.operations, "store integer": stores})
+    return msgspec.structs.replace(made, core_loops=(first, *others))
+
+
+def test_a_line_is_taken_no_more_often_than_the_compiled_loop_stores(guest):
+    (alone,) = [each.latency_s for each in guest.links if each.name == "core to core"]
+    shared = SharedLines(line=3, array="a", cache_lines=1, threads=2, taken=900, falsely=900, in_turn=1000)
+    made = msgspec.structs.replace(report((region(),)), shared_lines=(shared,))
+    # a sum that numba keeps in a register is stored once a trip: 100 times, there and back
+    assert teams.shared_lines_s(storing(made, 100), guest, 2) == pytest.approx(200 * alone)
+    assert teams.shared_lines_s(made, guest, 2) == 0.0
+    # what OpenMP's threads were followed to do is what they do
+    followed = msgspec.structs.replace(made, parallel="OpenMP, 2 threads")
+    assert teams.shared_lines_s(followed, guest, 2) == pytest.approx(1000 * alone)
+
+
 def test_lines_that_threads_take_from_one_another_are_handed_over_in_turn(guest):
     (alone,) = [each.latency_s for each in guest.links if each.name == "core to core"]
     shared = SharedLines(line=3, array="a", cache_lines=1, threads=2, taken=900, falsely=900, in_turn=1000)
-    plain = report((region(),))
+    plain = storing(report((region(),)), 1e6)
     taken = msgspec.structs.replace(plain, shared_lines=(shared,))
     assert teams.shared_lines_s(taken, guest, 2) == pytest.approx(1000 * alone)
     assert teams.shared_lines_s(taken, guest, 1) == 0.0

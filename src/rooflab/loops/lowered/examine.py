@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.loops import examine, understanding
+from rooflab.loops import examine, prange_lines, understanding
 from rooflab.loops.compiled import regions
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.lowered import afresh, again, count, refused, short_errors
@@ -23,7 +23,9 @@ from rooflab.loops.read.arguments import arrays_in, check_array
 from rooflab.loops.read.source import Source, read_whole
 from rooflab.loops.twin import count as counting
 from rooflab.machines.cache_levels import Chosen
-from rooflab.types.loop import LoopReport, Static, Timed
+from rooflab.types.loop import LoopReport, Region, Static, Timed
+from rooflab.types.shared_lines import SharedLines
+from rooflab.types.simulation import Simulation
 
 _PLAIN_PYTHON = 200_000  # accesses up to which Python itself runs it too, to compare results
 _AS_PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
@@ -81,7 +83,7 @@ def report(
     if outcome.error is not None:
         raise RooflabError(outcome.error)
     said = _warnings(counted, plan, outside, time_limit_s)
-    findings, runs, parallel, loops, spread = examine.Findings(), [], "not run", (), ()
+    findings, runs, parallel, loops, spread, taken = examine.Findings(), [], "not run", (), (), ()
     if outcome.stopped:
         parallel = "not run: the count did not end"
     elif time:
@@ -93,6 +95,7 @@ def report(
         if any(each.threads > 1 for each in runs):
             python = decorated.python_function(fn)
             spread = regions.of_tree(source.tree, regions.scope_of(python), given.copied)
+            taken = _taken(python, given, spread, max(each.threads for each in runs), counted.simulation)
     simulation = counted.simulation
     return msgspec.structs.replace(
         examine.counts(
@@ -104,6 +107,7 @@ def report(
         ),
         core_loops=loops,
         regions=spread,
+        shared_lines=taken,
         runs=tuple(runs),
         parallel=parallel,
         static=Static(reason=f"counted from its LLVM IR: {why}" if why else "counted from its LLVM IR"),
@@ -160,6 +164,18 @@ def _units(given: Given, caches: Chosen) -> int:
     arrays = [array for name, value in given.values.items() for _, array in arrays_in(name, value)]
     # what the function makes itself is not known yet: as much again, and some
     return 2 * sum(-(-each.nbytes // unit) + 1 for each in arrays) + (1 << 16)
+
+
+def _taken(
+    python: Callable[..., Any], given: Given, spread: tuple[Region, ...], threads: int, simulation: Simulation
+) -> tuple[SharedLines, ...]:
+    """The cache lines that threads take from one another, where the source alone says what it accesses."""
+    try:
+        loop = understanding.understand(python, tuple(given.values.values()))
+    except RooflabError:
+        # it is counted from its IR since its source does not say all: nothing is said of its threads' lines
+        return ()
+    return prange_lines.of(loop, loop.source.tree, spread, threads, simulation)
 
 
 def _readable(error: Exception, source: Source, hint: str) -> Exception:

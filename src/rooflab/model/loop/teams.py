@@ -22,6 +22,7 @@ from rooflab.units import duration
 _WORTH_SAYING = 0.1  # of the time on so many threads, from which on what is lost is named
 _LONGER = 20.0  # times the start of a pinned team: from then on it is said
 _PIECE_S = 1e-8  # asking for a piece of a loop: an atomic change of a word and a call
+_TAKEN_AND_GIVEN = 2  # times that a line changes hands for a store: there, and back to who reads it
 _HANDED_OVER_S = 1e-7  # a line from core to core, where the machine does not say
 
 
@@ -220,11 +221,25 @@ def handed_out_s(report: LoopReport, threads: int, team: TeamTiming | None) -> f
 def shared_lines_s(report: LoopReport, machine: Machine, threads: int) -> float:
     """Seconds that threads wait for lines that they take from one another: a line from core to core each, in turn.
 
-    Counted with one number of threads; with more, a line goes round among all of them, as often in all.
+    Counted with one number of threads; with more, a line goes round among all of them, as often in all. Accesses
+    are the source's: where numba keeps in a register what they go to, a line is taken by the stores that are left.
     """
     if threads == 1:
         return 0.0
-    return sum(each.in_turn for each in report.shared_lines) * _handed_over_s(machine)
+    in_turn = 0.0
+    for each in report.shared_lines:
+        region = _region(report.regions, each.line)
+        most = float("inf")
+        if report.core_loops and region is not None and report.spread_by == "prange":
+            most = _TAKEN_AND_GIVEN * sum(
+                count
+                for loop in report.core_loops
+                if region.line <= loop.line <= region.last_line
+                for kind, count in loop.operations.items()
+                if kind.startswith("store")
+            )
+        in_turn += min(each.in_turn, most)
+    return in_turn * _handed_over_s(machine)
 
 
 def _handed_over_s(machine: Machine) -> float:
