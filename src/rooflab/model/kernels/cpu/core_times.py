@@ -12,7 +12,7 @@ import numpy as np
 
 from rooflab.model.device.cores import Cores, Tier
 from rooflab.model.device.device import Device
-from rooflab.model.kernels.common import Columns
+from rooflab.model.kernels.common import Columns, Specs
 from rooflab.types.work import Op
 
 # Constants that say how many of NumPy's empty calls one call of an operation costs.
@@ -117,6 +117,13 @@ def _tier_s(x: Columns, tier: Tier, threads: np.ndarray, first: bool) -> np.ndar
 
 def _limited(core: np.ndarray | float, everyone: np.ndarray | float, threads: np.ndarray) -> np.ndarray:
     return np.minimum(core * threads, everyone)
+
+
+def fresh_bytes(inputs: Specs, outputs: Specs) -> float:
+    """Bytes of the largest result that is allocated: no operand, no memory that the program began with."""
+    own = {id(spec) for spec in inputs}
+    made = [spec for spec in outputs if id(spec) not in own and spec.role in ("activation", "gradient")]
+    return float(max((spec.nbytes for spec in made), default=0.0))
 
 
 def fresh_s(nbytes: np.ndarray, torch: np.ndarray, device: Device) -> np.ndarray:

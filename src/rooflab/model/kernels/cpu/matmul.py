@@ -58,7 +58,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         inputs[0].nbytes / max(inputs[0].elements, 1),
         float(share),
         float(sum(one.count for one in cost.flop if one.engine == "special")),
-        float(outputs[0].nbytes),
+        core_times.fresh_bytes(inputs, outputs[:1]),
         float(op.kind == "matmul" and any(len(spec.shape) == 1 for spec in inputs[:2])),
         float(op.kind == "matmul" and len(inputs) > 1),
         _outer(op, inputs),

@@ -86,7 +86,6 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
         work, units = steps
     if op.kind == "custom":
         work, units = COUNTED, sum(each.count for each in cost.flop)
-    own = {id(spec) for spec in inputs}
     accesses, table = _random(op, inputs, outputs, cost, torch)
     down = op.kind == "reduction" and not torch and not _along_rows(op, inputs[0], outputs[0])
     starts, extremes = _starts(op, inputs, outputs, torch)
@@ -98,7 +97,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
         float(units),
         float(_double(op, inputs, outputs, cost)),
         units if work == COUNTED else float(_grain(op, elements, torch)),
-        float(max((spec.nbytes for spec in outputs if id(spec) not in own), default=0.0)),
+        core_times.fresh_bytes(inputs, outputs),
         accesses,
         table,
         starts,
