@@ -11,12 +11,13 @@ import pytest
 
 import rooflab
 from rooflab.model.engines.engine import engine
-from rooflab.model.serving import feed_forward, ggml, ggml_products
+from rooflab.model.serving import feed_forward, ggml, ggml_cores, ggml_products
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.step import StepModel
 from rooflab.types.machine import is_x86
 from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp
+from rooflab.work.llm.precision import precision as precision_of
 
 LLAMA = Architecture("llama-7b", 4096, 32000, (Block(32, Attention(32, 32, 128, 128), Mlp(11008)),))
 SPARSE = Architecture("sparse", 2048, 32000, (Block(8, Attention(16, 4, 128, 128), Experts(64, 4, 1024)),))
@@ -184,9 +185,9 @@ def test_many_settings_are_the_same_as_each_alone() -> None:
 def test_a_core_takes_its_clocks_for_each_block() -> None:
     model = step(machine="epyc-9654", precision="q6_k")
     part = next(p for p in model.time(PROMPT).parts if p.name == "down" and p.compute_s[0] > 0)
-    # 1.32 clocks for 32 weights and a row, a 256th of what one row by itself takes more; 96 cores at 2.4 GHz.
+    # 1.32 clocks for 32 weights and a row, a 512th of what one row by itself takes more; 96 cores at 2.4 GHz.
     blocks = 512 * 4096 * 11008 / 32
-    clocks = 1.32 + (3.22 - 1.32) / 256
+    clocks = 1.32 + (3.22 - 1.32) / 512
     assert part.compute_s[0] / 32 == pytest.approx(blocks * clocks / (96 * 2.4e9), rel=1e-3)
 
 
@@ -271,3 +272,15 @@ def test_experts_laid_out_anew_are_met_row_by_row() -> None:
 
     assert ratio("q4_k") == pytest.approx(1.0)
     assert ratio("q6_k") < 0.6
+
+
+def test_tiles_of_a_few_rows_are_made_whole() -> None:
+    def clocks(rows: float) -> float:
+        how = {"widens_once": True, "experts_by_row": False}
+        found = ggml_cores.taken(rows, 32.0, 256.0, precision_of("q6_k").linear, 1.0, **how)["wide_clocks"]
+        return float(found) / (32.0 * 256.0 / 32.0)
+
+    # Below 8 rows each by itself at 3.22; then tiles of 16 rows at 1.32, and what unpacking takes more once.
+    assert clocks(7) == pytest.approx(7 * 3.22)
+    assert clocks(8) == pytest.approx(clocks(16)) == pytest.approx(16 * 1.32 + 3.22 - 1.32)
+    assert clocks(17) == pytest.approx(32 * 1.32 + 3.22 - 1.32)

@@ -53,8 +53,11 @@ _OF_FORMAT = {
     "bf16": Cores(6.88, 3.25, 3.41, 1.3, 10.7, 5.0),
 }
 _HALVES = Cores(4.54, 2.37, 6.93, 2.58, 10.7, 5.0)
-# Rows that share a block's unpacking: of x86 those of a tile (ggml-cpu/tiled), of Arm those of a vector kernel.
+# Rows that share a block's unpacking: on x86 all of them, on Arm those of a vector kernel.
 _MANY, _MANY_ARM = 256.0, 8.0
+# x86: formats of 256 weights that are multiplied in tiles of so many rows, from so many rows of a matrix on
+# (ggml-cpu/tiled).
+_TILED, _TILE, _TILED_FROM = ("q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq2", "iq3", "iq4_xs"), 16.0, 8.0
 # Formats whose products widen a block once for several rows even where an engine does not for all (llama.cpp
 # before 2026: its small matrix library on x86, what is laid out anew).
 _ALWAYS, _ALWAYS_ARM = ("f16", "fp16", "bf16", "q4_0", "q5_0", "q8_0", "iq4_nl"), ("q4_0", "iq4_nl")
@@ -85,7 +88,13 @@ def taken(
     def of(one: float, many: float, always: tuple[str, ...], anew: tuple[str, ...], most: float) -> Number:
         if not (widens_once or name.startswith(always)) or (experts_by_row and name.startswith(anew)):
             return blocks * one
-        return blocks * (many + (one - many) / np.clip(rows / np.maximum(active, 1.0), 1.0, most))
+        each = np.maximum(rows / np.maximum(active, 1.0), 1.0)
+        if anew is _ANEW_ARM or name.startswith(anew) or not name.startswith(_TILED):
+            return blocks * (many + (one - many) / np.minimum(each, most))
+        # Of several matrices, whose rows differ, the last tile is half full in the mean.
+        several = np.asarray(active, float) > 1
+        whole = np.where(several, np.maximum(each + _TILE / 2, _TILE), np.ceil(each / _TILE) * _TILE)
+        return blocks * np.where(each < _TILED_FROM, one, whole / each * (many + (one - many) / whole))
 
     return {
         "core_clocks": of(cost.clocks, cost.clocks_of_many, _ALWAYS, _ANEW, _MANY),
