@@ -272,3 +272,20 @@ def test_the_line_of_this_load_lies_in_its_picture() -> None:
     assert found.loads[0].concurrency > 1
     low, high = over_load(found).to_dict()["vconcat"][0]["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert low <= 1 <= high
+
+
+def test_more_devices_than_the_one_named_are_said():
+    asked = {"engine": "llama-cpp", "precision": "q4_k_m", "concurrency": 1}
+    found = rooflab.serve("llama-3.1-70b", "rtx-3090", **asked)
+    assert found.deployment.devices == 2
+    assert found.warnings[0].startswith("NVIDIA GeForce RTX 3090: 2 of them, the fewest with room for 4")
+    assert not any(
+        "of them" in said for said in rooflab.serve("llama-3.1-70b", "rtx-3090", gpus=2, **asked).warnings
+    )
+
+
+def test_the_floor_of_a_long_prompt_counts_all_that_its_tokens_attend_to():
+    found = rooflab.serve(MODEL, "h100-sxm", gpus=1, concurrency=1, isl=100_000, osl=2)
+    # 32 layers of 32 heads of 128: half of the square, q with k and scores with v; products of 7.5e9 weights.
+    flop = 2 * 7.5e9 * 100_000 + 32 * 2 * 32 * 128 * 100_000**2
+    assert found.ttft.floor_s == pytest.approx(flop / 989.4e12, rel=0.05)

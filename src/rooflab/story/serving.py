@@ -141,8 +141,8 @@ def serve(
         wait_share=wait_share,
         extras=extras_of(beside, asked.cached),
     )
-    server, first, node = choose.server_for(model, machine, wanted, asked)
-    return answer.answer(server, asked, first=first, node=node, price_per_hour=price)
+    server, first, node, more = choose.server_for(model, machine, wanted, asked)
+    return answer.answer(server, asked, first=first, node=node, price_per_hour=price, more=more)
 
 
 class Beside(TypedDict, total=False):

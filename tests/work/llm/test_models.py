@@ -292,3 +292,18 @@ def test_a_model_is_called_as_it_was_asked_for(asked: str, called: str) -> None:
 def test_layers_with_a_window_by_a_pattern_or_in_chunks(fields: dict, windows: dict) -> None:
     blocks = config.architecture(_PLAIN | fields, "x", "config.json").blocks
     assert {block.mixer.window: block.count for block in blocks} == windows
+
+
+def test_a_model_that_gives_no_text_is_refused_as_one(tmp_path: Path) -> None:
+    fields = _PLAIN | {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
+    with pytest.raises(RooflabError, match=r"model_type bert, BertForMaskedLM: gives no text token by token"):
+        config.architecture(fields, "x", "config.json")
+    with pytest.raises(UnknownNameError, match="bart"):
+        config.architecture(fields | {"architectures": ["BertLMHeadModel"]}, "x", "config.json")
+
+
+def test_kinds_of_fewer_layers_than_there_are_are_refused() -> None:
+    with pytest.raises(RooflabError, match="layer_types has 2 entries, expected one for each of 4 layers"):
+        config.architecture(
+            _PLAIN | {"sliding_window": 8, "layer_types": ["full_attention"] * 2}, "x", "config.json"
+        )

@@ -53,8 +53,9 @@ def answer(
     first: Server | None = None,
     node: str | None = None,
     price_per_hour: float | None = None,
+    more: str = "",
 ) -> Serving:
-    """What `server` does with it; `price_per_hour` of one device.
+    """What `server` does with it; `price_per_hour` of one device, `more` as of `choose.Chosen`.
 
     Where there are copies that compute prompts alone (`first`), they hand the KV cache on to those of `server`,
     which decode.
@@ -83,7 +84,7 @@ def answer(
     prompts = first or server
     prompt, decode, alone = _steps(server, prompts, asked, max(decoding, 1.0))
     chunks = max(np.ceil((asked.prompt - asked.cached) / prompts.token_budget), 1.0)
-    ttft_floor = prompt.floor_s[0] * chunks
+    ttft_floor = _prompt_floor_s(prompts, asked)
     most = server.most_running(asked.prompt, asked.answer)
     first_token = FirstToken(
         ttft_s=ttft_s,
@@ -98,7 +99,7 @@ def answer(
         active_parameters=server.step.model.active_parameters,
         deployment=deployment(server, node, first),
         demand=_demand(server, asked),
-        ttft=_estimate(ttft_s, prompt, float(ttft_floor), first_token_factor(prompt, first_token)),
+        ttft=_estimate(ttft_s, prompt, ttft_floor, first_token_factor(prompt, first_token)),
         tpot=None if asked.answer <= 1 else _estimate(tpot_s, decode, float(alone.floor_s[0]) / server.accepted),
         queue_s=queue_s,
         requests_per_s=requests_per_s,
@@ -113,9 +114,18 @@ def answer(
         replay=replay,
         price_per_hour=None if price_per_hour is None else price_per_hour * _devices(server, first),
         sources=(server.scheduler.source, *dict.fromkeys(server.step.machine.sources)),
-        warnings=tuple(_warnings(server, asked, loads, replay)),
+        warnings=(*((more,) if more else ()), *_warnings(server, asked, loads, replay)),
         notes=tuple(_notes(server, first, asked)),
     )
+
+
+def _prompt_floor_s(server: Server, asked: Asked) -> float:
+    """The floor of all steps of a prompt: of its mean chunk, which attends to those before it, by their number."""
+    new = asked.prompt - asked.cached
+    steps = max(np.ceil(new / server.token_budget), 1.0)
+    chunk = new / steps
+    step = server.step.time(Batch(1.0, chunk, asked.cached + (new - chunk) / 2.0))
+    return float(step.floor_s[0] * steps)
 
 
 def _devices(server: Server, first: Server | None) -> int:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import NamedTuple
 
+import numpy as np
+
 from rooflab.errors import RooflabError
 from rooflab.machines import catalog
 from rooflab.machines.nodes import device_in
@@ -18,6 +20,7 @@ from rooflab.model.serving.extras import NONE, Extras
 from rooflab.model.serving.schedulers import Scheduler, scheduler
 from rooflab.model.serving.server import Server, server, tensor_ways
 from rooflab.types.machine import Machine, is_main_memory
+from rooflab.units import si
 from rooflab.work.llm import models
 from rooflab.work.llm.architecture import Architecture
 from rooflab.work.llm.precision import Precision, precision, stored
@@ -55,11 +58,15 @@ class Wanted:
 
 
 class Chosen(NamedTuple):
-    """The server, the one that computes prompts for it (None where each does), the node that they are in."""
+    """The server, the one that computes prompts for it (None where each does), the node that they are in.
+
+    `more` says why there are more devices than the one that was named; "" where there are not.
+    """
 
     server: Server
     first: Server | None
     node: str | None
+    more: str = ""
 
 
 def server_for(model: str | PathLike[str], machine: Machine | str, wanted: Wanted, asked: Asked) -> Chosen:
@@ -87,7 +94,8 @@ def server_for(model: str | PathLike[str], machine: Machine | str, wanted: Wante
     )
     if wanted.disagg is None:
         made = _fewest(kind, wanted, wanted.tensor, asked, None, wanted.devices or count)
-        return Chosen(made, None, _node(whole, count, made.devices))
+        more = _why_more(made, asked) if count is None and wanted.devices is None and wanted.tensor is None else ""
+        return Chosen(made, None, _node(whole, count, made.devices), more)
     prefills, decodes = wanted.disagg
     made = _fewest(kind, wanted, wanted.tensor, asked, decodes, None)
     alone = replace(asked, answer=1.0, concurrency=None)
@@ -99,6 +107,20 @@ def server_for(model: str | PathLike[str], machine: Machine | str, wanted: Wante
             f"{made.layout.ranks} to decode are {devices}; leave --gpus out, or say other copies or --tp"
         )
     return Chosen(made, first, _node(whole, count, devices))
+
+
+def _why_more(made: Server, asked: Asked) -> str:
+    """Why several devices were taken where one was named and nothing said of how many."""
+    ways = made.layout.tensor * made.layout.pipeline
+    many = max((asked.concurrency or 1) / made.engines, 1.0)
+    used = made.step.memory(many * made.kept_tokens(asked.prompt, asked.answer), many)
+    if ways == 1 or used.has is None:
+        return ""
+    weights, cache = (float(np.max(part)) * ways for part in (used.weights, used.cache))
+    return (
+        f"{made.step.machine.name}: {ways} of them, the fewest with room for {si(weights, 'B')} of weights and "
+        f"{si(cache, 'B')} of cache, {si(used.has, 'B')} each; --gpus says otherwise."
+    )
 
 
 class _Kind(NamedTuple):

@@ -125,6 +125,8 @@ def _family(config: Mapping[str, Any], inner: Mapping[str, Any], fields: Fields)
             '"model_type": "llama" for layers of attention and a gated feed-forward part'
         )
     if word not in FAMILIES:
+        if none := _generates_none(config):
+            raise RooflabError(f"{fields.source}: model_type {word}, {none}")
         like = _like({**config, **inner})
         raise UnknownNameError(f"model_type of {fields.source}", word, [*FAMILIES, *ALIASES], like + _DESCRIBE)
     return word, FAMILIES[word]
@@ -142,6 +144,21 @@ _TELLING = (
     (("encoder_layers", "decoder_layers"), "bart"),
     (("num_key_value_heads", "num_attention_heads"), "llama"),
 )
+
+
+_GENERATE = ("CausalLM", "ConditionalGeneration", "LMHeadModel", "Seq2SeqLM")
+
+
+def _generates_none(config: Mapping[str, Any]) -> str:
+    """What is said of a model whose classes give no text, by their names; "" where one of them does."""
+    names = [str(name) for name in config.get("architectures") or []]
+    gives = any(word in name for name in names for word in _GENERATE)
+    if gives or not any("For" in name for name in names):
+        return ""
+    return (
+        f"{', '.join(names)}: gives no text token by token, which is what is served here; `rooflab analyze "
+        "file.py:model` takes such a model in PyTorch"
+    )
 
 
 def _like(config: Mapping[str, Any]) -> str:
