@@ -352,3 +352,14 @@ def test_steps_that_change_in_the_course_of_a_run_are_stages():
     # each as long a share as it has steps: twice as many at half the step
     by_stage = {each.stage: each.misses for each in found}
     assert by_stage[4] == pytest.approx(2 * by_stage[5], rel=0.2)
+
+
+def test_fields_of_records_take_lines_in_turn_and_jump_nowhere():
+    # records of 36 bytes: which field is the first in a line differs from one to the next
+    def moved(p):
+        for i in range(p.shape[0]):
+            p[i, 0] += p[i, 4]
+            p[i, 2] += p[i, 6]
+
+    cache = (Cache(32 << 10, 8, name="L1"),)
+    assert count.jumps(counted(moved, (np.zeros((20_000, 9), np.float32),), cache)) == {"L1": 0}

@@ -178,16 +178,23 @@ def jumps(counted: Counted) -> dict[str, int]:
     """
     levels, text = (counted.warm or counted.simulation).levels, counted.twin.text
     most: dict[tuple[int | None, str], float] = {}
+    missed_by: Counter[tuple[str, int | None]] = Counter()
+    for ref in text.refs:
+        missed_by[_place(ref, text)] += levels[0].references[ref.number].misses
     for ref in text.refs:
         lines = int(counted.passes[ref.block]) * ref.itemsize / levels[0].cache.line_bytes
         if ref.pattern != "stream" or not ref.far or not lines:
             continue
         if ref.far > _MOST_BEGINNINGS * levels[0].references[ref.number].misses:
             continue  # among a few rows in turn, each of which goes on
+        place = _place(ref, text)
+        others = missed_by[place] - levels[0].references[ref.number].misses
+        if others >= _NEARLY_ALL * ref.far * (ref.step_bytes / levels[0].cache.line_bytes - 1):
+            continue  # what it passes over the others go through: fields of records, whose lines they take in turn
         for level in levels:
-            place = text.owners[ref.block], level.name
+            beginning = text.owners[ref.block], level.name
             missed = ref.far * min(1.0, level.references[ref.number].misses / lines)
-            most[place] = max(most.get(place, 0.0), missed)
+            most[beginning] = max(most.get(beginning, 0.0), missed)
     return {
         level.name: round(sum(count for (_, name), count in most.items() if name == level.name))
         for level in levels
