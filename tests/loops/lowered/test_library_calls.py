@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -99,6 +101,20 @@ def test_a_norm_reads_its_vector_once_and_squares_and_adds():
     assert found.is_whole
     # complex numbers: both parts of each
     assert rooflab.loop(length, np.ones(100, complex), levels=CACHES).flop_by[0].count == 400
+
+
+def gammas(a, b):
+    for i in range(len(a)):
+        b[i] = math.gamma(a[i]) * math.lgamma(a[i])
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(np.float64, "fp64"), (np.float32, "fp32")])
+def test_functions_of_mathematics_that_numba_brings_itself_are_counted(dtype, name):
+    found = rooflab.loop(gammas, np.ones(20, dtype), np.zeros(20, dtype), levels=CACHES, timed=False)
+    assert {(each.engine, each.dtype): each.count for each in found.flop_by} == {
+        ("special", name): 40,
+        ("vector", name): 20,
+    }
 
 
 @pytest.mark.parametrize(

@@ -337,7 +337,10 @@ class Planner:
             self._product(name, made, site)
         elif name and blas.is_unknown(name):
             self.unseen.add(name)
-        elif name and not name.startswith(("llvm.", "_ZN", "NRT_", "nrt_", "numba_", "Py", "_Py")):
+        elif name and name.startswith("numba_"):
+            # of mathematics (gamma, ldexp), or numba's own housekeeping
+            self._computed(function_flop(name.removeprefix("numba_")), site)
+        elif name and not name.startswith(("llvm.", "_ZN", "NRT_", "nrt_", "Py", "_Py")):
             self.library(name, site)
 
     def library(self, name: str, site: Site) -> None:

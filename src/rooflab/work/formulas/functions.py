@@ -20,7 +20,7 @@ _ONE_OPERATION = (  # an addition, multiplication or comparison
 )
 _ONE_SPECIAL = (
     "div reciprocal sqrt rsqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh"
-    " cosh tanh asinh acosh atanh erf erfc erfinv lgamma digamma polygamma i0 i0e i1 i1e ndtr ndtri"
+    " cosh tanh asinh acosh atanh erf erfc erfinv gamma lgamma digamma polygamma i0 i0e i1 i1e ndtr ndtri"
     " bessel_j0 bessel_j1 gammainc gammaincc zeta"
 )
 _NO_ARITHMETIC_COMPLEX = (
