@@ -130,3 +130,11 @@ def test_what_has_no_formula_is_named_and_nothing_is_shown_as_whole(function, ar
     assert not found.is_whole
     assert any(", ".join(names) in each for each in found.warnings)
     assert dict(facts(found))["Work"].startswith("more than ")
+
+
+def test_a_time_that_is_not_explained_names_what_cannot_be_seen(root):
+    """A factorisation of 60 × 60 takes many times what numba does around it."""
+    found = rooflab.loop(factored, square(60), machine=root / "examples" / "zen4-guest.toml", advise=False)
+    said = next(each for each in found.warnings if "takes the rest" in each)
+    assert "numba_ez_geqrf, numba_ez_xxgqr, which cannot be seen" in said
+    assert dict(facts(found))["Predicted"].startswith("what can be seen, one core")

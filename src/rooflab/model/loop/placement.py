@@ -60,7 +60,7 @@ def place_on(
     if doubted:
         predictions = [_between(each, predictions[0]) for each in predictions]
     # of another machine than the one that ran it, that is no surprise
-    far = () if timing is None else _far_off(predictions, report.run())
+    far = () if timing is None else _far_off(predictions, report.run(), report.unseen)
     warnings = (
         *far,
         *((doubted,) if doubted else ()),
@@ -102,8 +102,11 @@ def _between(predicted: Predicted, one: Predicted) -> Predicted:
     return msgspec.structs.replace(predicted, low_s=low_s, high_s=max(predicted.time_s, one.time_s))
 
 
-def _far_off(predictions: list[Predicted], run: Timed | None) -> tuple[str, ...]:
-    """A sentence where the measured time lies so far from the predicted that the bound cannot be trusted."""
+def _far_off(predictions: list[Predicted], run: Timed | None, unseen: tuple[str, ...]) -> tuple[str, ...]:
+    """A sentence where the measured time lies so far from the predicted that the bound cannot be trusted.
+
+    `unseen`: what is called and cannot be looked into: the first to be suspected.
+    """
     one = next((each for each in predictions if each.threads == 1), None)
     if one is None or run is None or not run.median_s:
         return ()
@@ -113,8 +116,9 @@ def _far_off(predictions: list[Predicted], run: Timed | None) -> tuple[str, ...]
         return ()
     bar = f"{si(run.median_s, 's')} measured, {si(low, 's')} to {si(high, 's')} predicted"
     if ratio > 1:
+        rest = f"{', '.join(unseen)}, which cannot be seen, or something else" if unseen else "something"
         return (
-            f"{bar}: something outside of the model takes the rest. That {one.binds} limits it is not shown,"
+            f"{bar}: {rest} outside of the model takes the rest. That {one.binds} limits it is not shown,"
             " and what would help that may not help",
         )
     return (f"{bar}: it runs faster than {one.binds} allows by the model, which that rules out as its limit",)
