@@ -24,6 +24,7 @@ _TOTALS = ("hits", "misses", "evictions", "writebacks", "read_bytes", "write_byt
 _MOSTLY = 0.1  # of its runs: a store that misses as seldom comes after a load of its line
 _MOST_BEGINNINGS = 0.5  # of the lines that an access misses: more are no beginnings of rows
 _NEARLY_ALL = 0.9  # of a walk's steps, that are multiples of the same power of two; of the lines that it spans
+_PAGE_BYTES = 4096  # within which a prefetcher follows
 _LINES_TO_FORESEE = 2  # misses of consecutive lines before a prefetcher runs ahead of them, on Zen 4
 
 
@@ -189,7 +190,8 @@ def jumps(counted: Counted) -> dict[str, int]:
             continue  # among a few rows in turn, each of which goes on
         place = _place(ref, text)
         others = missed_by[place] - levels[0].references[ref.number].misses
-        if others >= _NEARLY_ALL * ref.far * (ref.step_bytes / levels[0].cache.line_bytes - 1):
+        between = ref.step_bytes / levels[0].cache.line_bytes - 1
+        if ref.step_bytes < _PAGE_BYTES and others >= _NEARLY_ALL * ref.far * between:
             continue  # what it passes over the others go through: fields of records, whose lines they take in turn
         for level in levels:
             beginning = text.owners[ref.block], level.name

@@ -107,7 +107,7 @@ class LoopCycles(NamedTuple):
     @property
     def short_of(self) -> str:
         """The resource that it is bound by; "" where its chain is longer."""
-        return self.busiest if self.throughput else ""
+        return self.busiest if self.throughput and self.busiest != "whole numbers" else ""
 
     @property
     def why(self) -> str:
