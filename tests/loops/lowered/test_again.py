@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
 
 import rooflab
 from rooflab.loops import kept
-from rooflab.loops.lowered import examine
+from rooflab.loops.lowered import again, examine
 from rooflab.types.simulation import Cache
 
 CACHES = (Cache(4096, 4, name="L1"), Cache(65536, 8, name="L2"))
@@ -30,6 +31,7 @@ def listed(a):
     return [a[0], a[1]]
 """
 ASK = """import json, sys, importlib.util
+import numba
 import numpy as np
 import rooflab
 from rooflab.types.simulation import Cache
@@ -104,3 +106,12 @@ def test_the_switch_and_arguments_without_a_description_ask_numba(tmp_path, monk
     monkeypatch.setenv(kept.SWITCH, "0")
     rooflab.loop(total, values, levels=CACHES, timed=False)
     assert len(calls) == 2
+
+
+@pytest.mark.skipif(numba.get_num_threads() < 2, reason="one thread")
+def test_a_team_that_ran_on_one_thread_has_all_of_its_threads_again():
+    most = numba.get_num_threads()
+    function = numba.njit(parallel=True)(lambda a: a.sum())
+    with again.on_one(function, spread=True):
+        assert numba.get_num_threads() == 1
+    assert numba.get_num_threads() == most

@@ -174,13 +174,14 @@ def is_spread(fn: Callable[..., Any]) -> bool:
 def on_one(function: Callable[..., Any], spread: bool) -> Iterator[None]:
     """While it lasts, a function that numba spreads over threads runs on one."""
     set_threads = runs.setter(function) if spread else None
+    before = thread_teams.most()  # asked for first: numba says how many it was set to
     if set_threads is not None:
         set_threads(1)
     try:
         yield
     finally:
         if set_threads is not None:
-            set_threads(thread_teams.most())
+            set_threads(before)
 
 
 def steered_by_data(tree: ast.FunctionDef) -> bool:
