@@ -150,4 +150,14 @@ ALIASES: dict[str, str] = {
     "minimax_m2_5": "minimax_m2",
     "codellama": "llama",
     "phi4": "phi3",
+    # As many parameters as transformers' model of the type's default configuration, with no field left unread.
+    "biogpt": "opt",
+    "cwm": "llama",
+    "gpt_sw3": "gpt2",
+    "iquestcoder": "llama",
+    "sarvam_mla": "deepseek_v3",
+    "sarvam_moe": "dots1",
+    "solar_open": "glm4_moe",
+    "vaultgemma": "gemma",
+    "youtu": "deepseek_v3",
 }
