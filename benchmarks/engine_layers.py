@@ -220,6 +220,8 @@ def _turned(product: Kernel, word: str, table: Table) -> Kernel:
 # launcher is Python too. Operations of each layer are counted by what the engine's code calls.
 _CALL_S = 38e-6
 _TRITON = 4.0
+# A wrapper of FlashInfer's in Python; DeepGEMM's call, which looks for its compiled kernel.
+_WRAPPED, _COMPILES = 1.6, 1.3
 # Of an all-reduce with the copy before it, in those: 25 us on hosts of Hopper's years and later, 44 us on older
 # ones (EPYC 7002 beside A100s); in memory that ranks share it is two operations more, about as much again.
 _ALL_REDUCE_CALLS = collections.defaultdict(lambda: 0.66, a100_sxm=1.16)
@@ -237,8 +239,10 @@ def _block_calls(row: Row, packs: bool) -> float:
     `packs`: whether DeepGEMM wants scales of two exponents packed, which a Triton kernel does.
     """
     source = row["kernel_source"]
+    if "FlashInfer" in source:  # scales rows itself, within one call of a Python wrapper
+        return _WRAPPED
     scales = _TRITON if "Triton" in source or "Cutlass" in source or packs else 1.0
-    return scales + (_TRITON if "Triton" in source else 1.0)
+    return scales + (_TRITON if "Triton" in source else _COMPILES if "DeepGemm" in source else 1.0)
 
 
 def product_library(row: Row, maker: str) -> str:
@@ -444,8 +448,8 @@ def _experts(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
     found, spreads = np.zeros(len(table.rows)), np.zeros(len(table.rows))
     kinds = collections.defaultdict(list)
     for number, row in enumerate(table.rows):
-        kinds[group_library(row)].append(number)
-    for library, numbers in kinds.items():
+        kinds[group_library(row), expert_tables.without_gate(row)].append(number)
+    for (library, _), numbers in kinds.items():
         part = table._replace(rows=[table.rows[number] for number in numbers])
         found[numbers], spreads[numbers] = _timed(_routed(part, ours, library), part)
     return found, spreads
@@ -468,7 +472,7 @@ def group_library(row: Row) -> str:
 
 
 def _routed(table: Table, ours: Engine, library: str) -> list[Kernel]:
-    word, plain = table.rows[0]["moe_dtype"], "nongated" in table.rows[0]["kernel_source"]
+    word, plain = table.rows[0]["moe_dtype"], expert_tables.without_gate(table.rows[0])
     names = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
     loads = [
         expert_tables.load(

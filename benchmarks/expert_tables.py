@@ -168,6 +168,19 @@ def _order(version: str) -> tuple[int, ...]:
     return tuple(int(each) for each in re.findall(r"\d+", version)[:3])
 
 
+def without_gate(row: dict[str, str]) -> bool:
+    """Whether one matrix leads to the inner size: TensorRT-LLM's rows say so; see below.
+
+    22 of 512 experts are Nemotron 3's, whose activation is the square of ReLU (mlp_hidden_act in its config.json:
+    2 tokens of its bf16 layer take as long as two matrices of each expert). vLLM's collector had built every layer
+    with a gate.
+    """
+    if "nongated" in row["kernel_source"]:
+        return True
+    own = row["framework"].upper() == "VLLM" and _order(row["version"]) >= (0, 24)
+    return own and (int(row["topk"]), int(row["num_experts"])) == (22, 512)
+
+
 def default_tiles(row: dict[str, str]) -> bool:
     """Whether Triton's products take the small tiles of 64 x 64 x 32 that engines had for sizes not tuned.
 
