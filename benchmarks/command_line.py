@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import c_kernels
 import loop_files
@@ -60,8 +61,10 @@ def main() -> None:
                 if given.only and name not in given.only:
                     continue
                 rows.append(_row(name, ("loop", *command, *machine), environment, given.repeats))
-            _said("first", [row[0] for row in rows if row])
-            _said("again", [statistics.median(row[1:]) for row in rows if row])
+            _said("first, its report", [row[0].report for row in rows if row])
+            _said("first, with advice", [row[0].all for row in rows if row])
+            _said("again, its report", [statistics.median(each.report for each in row[1:]) for row in rows if row])
+            _said("again, with advice", [statistics.median(each.all for each in row[1:]) for row in rows if row])
     print(f"load {os.getloadavg()[0]:.1f}")
 
 
@@ -101,28 +104,43 @@ def _warm(folder: Path, environment: dict[str, str]) -> None:
     _seconds(("loop", f"{path}:fill"), environment)
 
 
-def _row(name: str, command: Sequence[str], environment: dict[str, str], repeats: int) -> list[float]:
+class _Seconds(NamedTuple):
+    """Of a command: until its first line (a loop's report but for what would help), and until its end."""
+
+    report: float
+    all: float
+
+    def __str__(self) -> str:
+        return f"{self.report:5.2f} s, all {self.all:5.2f} s"
+
+
+def _row(name: str, command: Sequence[str], environment: dict[str, str], repeats: int) -> list[_Seconds]:
     """Seconds of the first time and of those after it, printed too; none where it is refused."""
     found = [_seconds(command, environment) for _ in range(1 + repeats)]
     seconds = [each for each in found if each is not None]
     if len(seconds) < len(found):
         print(f"{name:<16} refused", flush=True)
         return []
-    again = statistics.median(seconds[1:])
-    print(f"{name:<16} first {seconds[0]:5.2f} s, again {again:5.2f} s", flush=True)
+    again = _Seconds(*(statistics.median(each) for each in zip(*seconds[1:], strict=True)))
+    print(f"{name:<16} first {seconds[0]}; again {again}", flush=True)
     return seconds
 
 
-def _seconds(command: Sequence[str], environment: dict[str, str]) -> float | None:
+def _seconds(command: Sequence[str], environment: dict[str, str]) -> _Seconds | None:
     """Seconds of a whole command; None where it is refused."""
     begun = time.perf_counter()
-    done = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, "-m", "rooflab", *command],
         env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
-    return time.perf_counter() - begun if done.returncode == 0 else None
+    assert process.stdout is not None
+    process.stdout.readline()
+    report = time.perf_counter() - begun
+    process.stdout.read()
+    code = process.wait()
+    return _Seconds(report, time.perf_counter() - begun) if code == 0 else None
 
 
 if __name__ == "__main__":
