@@ -224,6 +224,7 @@ def run_twin(
     """As `count`, of a twin that is made; `warm`: run it a second time too."""
     outcome = run_once(twin, source, time_limit_s)
     first_passes = twin.passes.copy()
+    counted_access.settle(twin.notes)
     seen, far = _with_hits(twin), twin.notes[:, counted_access.FAR].copy()
     steps = np.abs(twin.notes[: len(twin.plan.refs), counted_access.STEP])  # without any there is a row too
     multiples = twin.notes[: len(twin.plan.refs), counted_access.MULTIPLES :].tolist()

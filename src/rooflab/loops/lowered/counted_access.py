@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
+import numpy as np
 from llvmlite import binding
 from numba import njit, types
 
@@ -20,7 +21,8 @@ from rooflab.cachesim.native.words import add, call, count_bits, load, store
 from rooflab.loops.read.twin_text import LEAST_POWER, POWERS
 from rooflab.loops.twin import generated_files
 
-PREVIOUS, FAR, OUTSIDE, STEP, SAME, MULTIPLES = 0, 1, 2, 3, 4, 5  # words of a reference's notes
+PREVIOUS, FAR, OUTSIDE, STEP, SAME, RUN, MULTIPLES = 0, 1, 2, 3, 4, 5, 6  # words of a reference's notes
+# RUN: steps like STEP that FAR, SAME and MULTIPLES do not have yet: see `settle`.
 # From MULTIPLES on: far steps by the power of two that they are multiples of, up to 64 bytes, 128, … 4 KiB.
 NOTE_WORDS = MULTIPLES + POWERS
 _LEAST_BITS = LEAST_POWER.bit_length() - 1
@@ -29,21 +31,43 @@ VIEW = View._fields
 
 
 @njit(**INLINED)
+def _power(step):
+    """Of two, beyond the least, that `step` is a multiple of."""
+    return min(max(count_bits((step & -step) - 1) - _LEAST_BITS, 0), POWERS - 1)
+
+
+@njit(**INLINED)
 def _note_step(notes, address):
     """Note whether a new line is far from the last one, and the step that most of the far ones are."""
     step = address - load(notes, PREVIOUS)
     store(notes, PREVIOUS, address)
-    if step > NEAR_BYTES or step < -NEAR_BYTES:
-        add(notes, FAR, 1)
+    most = load(notes, STEP)
+    if step == most:
+        add(notes, RUN, 1)
+    elif step > NEAR_BYTES or step < -NEAR_BYTES:
+        alike = load(notes, RUN) if most else 0
+        store(notes, RUN, 0)
+        add(notes, FAR, alike + 1)
         # the step that most are, if any is (Boyer and Moore's majority vote)
-        if step == load(notes, STEP):
-            add(notes, SAME, 1)
-        elif load(notes, SAME) > 0:
-            add(notes, SAME, -1)
+        votes = load(notes, SAME) + alike
+        if votes > 0:
+            add(notes, MULTIPLES + _power(most), alike)
+            store(notes, SAME, votes - 1)
         else:
             store(notes, STEP, step)
-        power = count_bits((step & -step) - 1) - _LEAST_BITS  # of two, beyond the least
-        add(notes, MULTIPLES + min(max(power, 0), POWERS - 1), 1)
+        add(notes, MULTIPLES + _power(step), 1)
+
+
+def settle(notes: np.ndarray) -> None:
+    """Have each row of `notes` hold all of its steps in FAR, SAME and MULTIPLES."""
+    for row in notes:
+        step, alike = int(row[STEP]), int(row[RUN])
+        if step:
+            power = ((step & -step) - 1).bit_count() - _LEAST_BITS
+            row[FAR] += alike
+            row[SAME] += alike
+            row[MULTIPLES + min(max(power, 0), POWERS - 1)] += alike
+        row[RUN] = 0
 
 
 def _make_accesses(kind: Kind | None) -> tuple[Callable[..., Any], ...]:
