@@ -18,6 +18,9 @@ def test_sizes_lie_about_the_last_cache_and_not_too_close() -> None:
     swept = (4 * KIB, MIB, 2 * MIB, round(2.5 * MIB), 4 * MIB, 8 * MIB, 16 * MIB, 32 * MIB)
     assert rows_apart.sizes(swept, CACHES) == [2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB, 32 * MIB]
     assert rows_apart.sizes(swept, ()) == []
+    # of a small cache only what holds some rows of 16 KiB
+    small = (CoreCache("L2", 128 * KIB, 1, 1, 64, 8),)
+    assert rows_apart.sizes((16 * KIB, 64 * KIB, 256 * KIB, MIB), small) == [256 * KIB, MIB]
 
 
 def test_a_small_sweep_runs_and_counts_two_arrays(workshop: Workshop) -> None:
@@ -27,6 +30,9 @@ def test_a_small_sweep_runs_and_counts_two_arrays(workshop: Workshop) -> None:
         workshop.bench, arenas, StreamForm(STENCIL, simd), [MIB, 2 * MIB], workshop.cpu, 1, 1e-4, 1.0
     )
     assert list(swept) == [MIB, 2 * MIB]
+    assert (
+        rows_apart.sweep(workshop.bench, arenas, StreamForm(STENCIL, simd), [], workshop.cpu, 1, 1e-4, 1.0) == {}
+    )
     for size, samples in swept.items():
         (job,) = samples.trial.jobs
         assert samples.trial.per_pass == 2 * job.nbytes <= size

@@ -17,6 +17,7 @@ from rooflab.machines.bench.run.trials import Bench, Samples, Trial
 
 ROWS = 3  # that the five-point stencil reads at once
 _ITEM_BYTES = 8
+_LEAST_BYTES = 16 * STENCIL_WIDTH * _ITEM_BYTES  # of a working set: fewer rows are mostly their own edges
 _FROM, _MOST_PER_OCTAVE = 1 / 8, 1.4  # of the last cache, which a neighbour may have most of; ratio of sizes
 
 
@@ -25,7 +26,11 @@ def sizes(swept: Sequence[int], reported: Sequence[CoreCache]) -> list[int]:
     last = max((each.capacity_bytes or 0 for each in reported), default=0)
     found: list[int] = []
     for size in sorted(swept):
-        if last and size >= _FROM * last and (not found or size >= _MOST_PER_OCTAVE * found[-1]):
+        if (
+            last
+            and size >= max(_LEAST_BYTES, _FROM * last)
+            and (not found or size >= _MOST_PER_OCTAVE * found[-1])
+        ):
             found.append(size)
     return found
 
