@@ -7,13 +7,15 @@ import json
 import re
 
 import msgspec
+import numpy as np
 import pytest
 
 import rooflab
 from rooflab.types.loop import LoopReport
 from rooflab.types.machine import is_main_memory
+from rooflab.types.simulation import Cache
 from rooflab.views.common.page import still
-from rooflab.views.loop import page, tables
+from rooflab.views.loop import count_tables, page, tables
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +136,20 @@ def test_a_level_slower_than_its_bytes_and_a_point_above_its_roof_are_explained(
     assert "L3: 10.0 ms of its 50.0 ms are bytes ÷ bandwidth" in said
     assert "DRAM: " not in said
     assert "Above the roof (DRAM)" in said
+
+
+def seldom(a, b):
+    for i in range(len(a)):
+        if a[i] > 2.0:
+            b[i] = a[i] + 1.0
+    return a[0]
+
+
+def test_accesses_that_never_ran_are_left_out_and_counted():
+    """None of the numbers is above 2: the store to b and the load beside it did not happen."""
+    caches = (Cache(4096, 4, name="L1"),)
+    report = rooflab.loop(seldom, np.ones(64), np.ones(64), levels=caches, timed=False)
+    table = count_tables.references(report)
+    assert [row[0].partition(": ")[2] for row in table.rows] == ["a[i]", "a[0]"]
+    assert "Left out: 2 accesses of code that did not run." in table.note
+    assert {row[0] for row in count_tables.arrays(report).rows} == {"a"}

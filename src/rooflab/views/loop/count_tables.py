@@ -75,8 +75,10 @@ def caches(report: LoopReport) -> Table:
 
 
 def arrays(report: LoopReport) -> Table:
-    """Hits and misses of each array at every level, from empty caches."""
-    rows = [(each.name, level.name, each) for level in report.simulation.levels for each in level.arrays]
+    """Hits and misses of each array that was accessed at every level, from empty caches."""
+    levels = report.simulation.levels
+    met = {each.name for each in levels[0].arrays if each.hits + each.misses}
+    rows = [(each.name, level.name, each) for level in levels for each in level.arrays if each.name in met]
     names = list(dict.fromkeys(row[0] for row in rows))
     rows.sort(key=lambda row: names.index(row[0]))
     return _counts("By array, from empty caches", ("array", "level"), rows)
@@ -92,7 +94,11 @@ def references(report: LoopReport) -> Table:
         columns += [f"{level.name} misses", *(f"{level.name} {kind}" for kind in _kinds(level.references))]
     columns += [f"{level.name} write-backs" for level in levels]
     rows = []
+    still = 0
     for number, first in enumerate(levels[0].references):
+        if not first.hits + first.misses:
+            still += 1
+            continue
         row = [first.name, short(first.hits)]
         for level in levels:
             each = level.references[number]
@@ -100,6 +106,8 @@ def references(report: LoopReport) -> Table:
         row += [short(level.references[number].writebacks) for level in levels]
         rows.append(tuple(row))
     note = "Line: access; those that store end in =. A write-back counts with the access that last stored there."
+    if still:
+        note += f" Left out: {still} {'access' if still == 1 else 'accesses'} of code that did not run."
     return Table("By access, from empty caches", tuple(columns), tuple(rows), note=note)
 
 
