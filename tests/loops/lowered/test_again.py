@@ -31,7 +31,6 @@ def listed(a):
     return [a[0], a[1]]
 """
 ASK = """import json, sys, importlib.util
-import numba
 import numpy as np
 import rooflab
 from rooflab.types.simulation import Cache
