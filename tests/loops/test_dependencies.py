@@ -44,6 +44,12 @@ def other(a):
 """
 
 
+@pytest.fixture(autouse=True)
+def a_program(monkeypatch):
+    """What runs is a file, as for every user but one who types; a worker of a parallel test run has none."""
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
+
+
 @pytest.fixture
 def module(tmp_path):
     """Makes a module of text, with replacements, under the same path."""

@@ -72,6 +72,7 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         load_bytes, store_bytes: L1 bytes per cycle, each alone.
         l2_bytes, l3_bytes: bytes per cycle from there to the core.
         compress_store_cycles: from one compressing store of a 512-bit vector to the next, where many.
+        locked_cycles: from one locked change of a number in L1 to the next.
         fp16: whether there is arithmetic on fp16 vectors.
         bf16_dot_flop, int8_dot_op: per cycle by vector dot products, 2 per multiply-add.
         bf16_matrix_flop, int8_matrix_op: per cycle by matrix instructions (AMX, MMLA).
@@ -105,6 +106,7 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     l2_bytes: int | None = None
     l3_bytes: int | None = None
     compress_store_cycles: int | None = None
+    locked_cycles: int | None = None
     fp16: bool = False
     bf16_dot_flop: int | None = None
     int8_dot_op: int | None = None

@@ -47,6 +47,12 @@ print(json.dumps(["numba" in sys.modules, numbers, [each.best_s > 0 for each in 
 
 
 @pytest.fixture(autouse=True)
+def a_program(monkeypatch):
+    """What runs is a file, as for every user but one who types; a worker of a parallel test run has none."""
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
+
+
+@pytest.fixture(autouse=True)
 def store(tmp_path, monkeypatch):
     """A store of its own, switched on."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

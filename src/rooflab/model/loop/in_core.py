@@ -203,6 +203,8 @@ def of_microarchitecture(row: Microarchitecture, cycle_s: float) -> CoreTiming:
         each |= {"load vector": 32 / row.load_bytes, "load wide": 64 / row.load_bytes}
     if row.store_bytes:
         each |= {"store vector": 32 / row.store_bytes, "store wide": 64 / row.store_bytes}
+    if row.locked_cycles:
+        each["locked"] = latency["locked"] = float(row.locked_cycles)
     if row.width_slots:
         each["slot"] = 1 / row.width_slots
     return CoreTiming(
