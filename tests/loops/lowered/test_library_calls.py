@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import rooflab
-from rooflab.loops.lowered import blas
+from rooflab.errors import RooflabError
+from rooflab.loops.lowered import blas, examine
 from rooflab.types.simulation import Cache
 from rooflab.views.loop.tables import facts
 from rooflab.work.formulas import linalg
@@ -138,3 +139,12 @@ def test_a_time_that_is_not_explained_names_what_cannot_be_seen(root):
     said = next(each for each in found.warnings if "takes the rest" in each)
     assert "numba_ez_geqrf, numba_ez_xxgqr, which cannot be seen" in said
     assert dict(facts(found))["Predicted"].startswith("what can be seen, one core")
+
+
+def test_without_scipy_one_line_says_what_to_install(monkeypatch):
+    def missing(*args, **options):
+        raise ImportError("scipy 0.16+ is required for linear algebra")
+
+    monkeypatch.setattr(examine.count, "count", missing)
+    with pytest.raises(RooflabError, match=r"solved: numba compiles .* with SciPy.*python -m pip install scipy$"):
+        rooflab.loop(solved, square(5), square(5)[0], levels=CACHES)

@@ -180,6 +180,11 @@ def _taken(
 
 def _readable(error: Exception, source: Source, hint: str) -> Exception:
     """Errors of numba in one line that names the source's, with the `hint`; others as they are."""
+    if isinstance(error, ImportError) and "scipy" in str(error):
+        return RooflabError(
+            f"{source.path}: {source.name}: numba compiles products and factorisations of matrices (@, np.dot,"
+            " np.linalg) with SciPy, which is not installed: python -m pip install scipy"
+        )
     if not isinstance(error, timing.refusals()):
         return error
     line = timing.line_of(error) or source.tree.lineno
