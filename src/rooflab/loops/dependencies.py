@@ -99,7 +99,7 @@ def _function(function: Any, seen: dict[int, int]) -> tuple[Any, ...]:
         # typed where nothing keeps it: its code says what it does
         source = ""
     code = function.__code__
-    names = set(_names(code))
+    names = set(names_in(code))
     # numba asks for them in no order of its own, and so do we
     outer = [(name, _of_name(function.__globals__[name], names, seen)) for name in sorted(names)
              if name in function.__globals__]  # fmt: skip
@@ -122,11 +122,12 @@ def _of_name(value: Any, names: set[str], seen: dict[int, int]) -> Any:
     return "module", value.__name__, [(n, _of_name(held[n], names, seen)) for n in sorted(names) if n in held]
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
+def names_in(code: types.CodeType) -> Iterator[str]:
+    """Global names and attributes that code asks for, and the code inside it."""
     yield from code.co_names
     for each in code.co_consts:
         if isinstance(each, types.CodeType):
-            yield from _names(each)
+            yield from names_in(each)
 
 
 def _code(code: types.CodeType) -> tuple[Any, ...]:

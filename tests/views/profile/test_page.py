@@ -22,6 +22,7 @@ from rooflab.units import duration
 from rooflab.views.profile import verdict
 from rooflab.views.profile.embed import embedded
 from rooflab.views.profile.lines import lines_of
+from support.report_pages import Opened
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 H200 = rooflab.machine("h200-sxm")
@@ -105,20 +106,6 @@ def profile(count: int = 30, name: str = "run") -> Profile:
         findings=(cause,),
         notes=("measured by a made-up clock",),
     )
-
-
-class Opened:
-    """A page in the browser, with all that it said and asked for."""
-
-    def __init__(self, browser, path, width=1440, scheme="light"):
-        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.said, self.asked = [], []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.said.append(dialog.message) or dialog.dismiss())
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(path.as_uri())
-        self.page.wait_for_selector("#operations-table tbody tr")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ A helper may stand in the function's module, in a function around it, or in a mo
 from __future__ import annotations
 
 import types as python_types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -16,6 +16,7 @@ from numba.core.registry import cpu_target
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
+from rooflab.loops.dependencies import names_in
 from rooflab.loops.read.decorated import options, python_function
 
 # Options of the user's that change values.
@@ -57,7 +58,7 @@ class _Copies:
             function.__module__,
         )
         self._made[id(function)] = copy
-        names = set(_names(function.__code__))
+        names = set(names_in(function.__code__))
         for name in names & scope.keys():
             scope[name] = self._instead_of(scope[name], names)
         for cell, given in zip(cells, function.__closure__ or (), strict=True):
@@ -128,10 +129,3 @@ def _is_known_to_numba(function: Any) -> bool:
     except (NumbaError, ValueError):
         return False
     return True
-
-
-def _names(code: python_types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for each in code.co_consts:
-        if isinstance(each, python_types.CodeType):
-            yield from _names(each)

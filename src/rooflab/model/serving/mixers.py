@@ -106,16 +106,7 @@ def _attention(run: Run, a: Attention, count: float) -> list[Kernel]:
     made += passed_on(run, count, float(kv), float(heads * a.values))
     if a.gate:
         made.append(pointwise(LAYER, "gate the result", count, tokens * heads * a.values, reads=4.0, writes=2.0))
-    made += linear(
-        run,
-        LAYER,
-        "project the result",
-        count,
-        tokens,
-        (hidden,),
-        float(heads * a.values),
-        run.precision.of_result,
-    )
+    made += _projected(run, count, float(heads * a.values))
     return made
 
 
@@ -149,9 +140,13 @@ def cross(run: Run, a: Attention, count: float) -> list[Kernel]:
                 planned=True,
             )
         )
-    return made + linear(
-        run, LAYER, "project the result", count, run.tokens, (hidden,), heads * a.values, run.precision.of_result
-    )
+    return made + _projected(run, count, float(heads * a.values))
+
+
+def _projected(run: Run, count: float, out: float) -> list[Kernel]:
+    """What attention gives, `out` values a token, back in the model's width."""
+    widths = (float(run.model.hidden),)
+    return linear(run, LAYER, "project the result", count, run.tokens, widths, out, run.precision.of_result)
 
 
 def passed_on(run: Run, count: float, kept: float, out: float) -> list[Kernel]:
@@ -359,16 +354,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
         )
     )
     made += passed_on(run, count, kept, float(heads * a.kv_rank))
-    made += linear(
-        run,
-        LAYER,
-        "project the result",
-        count,
-        tokens,
-        (hidden,),
-        float(heads * a.values),
-        run.precision.of_result,
-    )
+    made += _projected(run, count, float(heads * a.values))
     return made
 
 
