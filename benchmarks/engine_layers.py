@@ -14,48 +14,27 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import csv
 import dataclasses
-import functools
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import engine_tables
-import expert_tables
-import msgspec
 import numpy as np
+from expert_layers import experts
+from layer_rows import CARDS, NODES, Row, Table, launched, timed
+from linear_layers import linear
 from measured import SHARED
 
 import rooflab
 from rooflab.model import collectives, peers
-from rooflab.model.device import cache_residency
-from rooflab.model.device.constants import load_family
-from rooflab.model.device.device import Device, device_of
 from rooflab.model.engines.engine import Engine, engine
 from rooflab.model.serving import kernels
-from rooflab.model.serving.feed_forward import Routed, expert_kernels
 from rooflab.model.serving.kernels import Kernel
-from rooflab.model.serving.timing import timed
-from rooflab.types.constants import Constants
 from rooflab.work.llm.formats import weight_format
 
-_CARDS = {
-    "a100_sxm": "a100-sxm-80gb", "h100_sxm": "h100-sxm", "h200_sxm": "h200", "b200_sxm": "b200",
-    "b300_sxm": "b300", "gb200": "gb200", "gb300": "gb300", "l40s": "l40s",
-    "rtx_pro_6000_server": "rtx-pro-6000-server",
-}  # fmt: skip
-_NODES = {
-    "a100_sxm": "dgx-a100", "h100_sxm": "dgx-h100", "h200_sxm": "h200-8", "b200_sxm": "b200-8",
-    "b300_sxm": "b200-8", "gb200": "gb200-nvl72", "gb300": "gb200-nvl72",
-}  # fmt: skip
-_GEMM = {"bfloat16": "bf16", "sq": "int8"}
-_MOE = {"bfloat16": "bf16", "w4a16_mxfp4": "mxfp4", "w4a8_mxfp4_mxfp8": "mxfp4_mxfp8"}
 _SHARES = {"bfloat16": "half", "fp8": "fp8", "fp8_block": "block", "int4_wo": "widened", "w4a16_mxfp4": "widened",
            "w4a8_mxfp4_mxfp8": "fp4"}  # fmt: skip
-Row = dict[str, str]
 
 
 class Judged(NamedTuple):
@@ -67,48 +46,6 @@ class Judged(NamedTuple):
     engine: str
     error: float
     bar: float
-
-
-class Table(NamedTuple):
-    """Rows of one file that are timed together."""
-
-    card: str
-    engine: str
-    rows: list[Row]
-    left_out: bool = False
-
-    def column(self, name: str) -> np.ndarray:
-        """Of all rows, as numbers; 0 where a row leaves it empty."""
-        return np.array([float(row.get(name) or 0) for row in self.rows])
-
-    @property
-    def device(self) -> Device:
-        """The card at its lasting clock: rows are repeated for long."""
-        return _device(self.card, self.left_out)
-
-
-@functools.cache
-def _device(card: str, left_out: bool = False) -> Device:
-    device = device_of(rooflab.machine(_CARDS[card]), power="sustained")
-    return dataclasses.replace(device, constants=_of_others(device.constants)) if left_out else device
-
-
-def _of_others(constants: Constants) -> Constants:
-    """A family's constants without what was fitted to tables of its card: those of the family that it is like."""
-    raw = tomllib.loads((FOLDER / f"{constants.family}.toml").read_text(encoding="utf-8"))
-    own = {
-        f"{topic}.{name}"
-        for topic, entries in raw.items()
-        if isinstance(entries, dict) and topic != "sources"
-        for name, entry in entries.items()
-        if entry.get("source") == "library_tables"
-    }
-    like = load_family(raw["like"]).values if raw.get("like") else {}
-    kept = {name: each for name, each in constants.values.items() if name not in own}
-    return msgspec.structs.replace(constants, values=kept | {name: like[name] for name in own & like.keys()})
-
-
-FOLDER = Path(rooflab.__file__).parent / "model" / "data"
 
 
 def judged(
@@ -124,7 +61,7 @@ def judged(
     for path in sorted(data.glob("*_*.csv")):
         sort, card, made_by = _parts(path.stem)
         maker = {"trtllm": "tensorrt-llm"}.get(made_by, made_by)
-        if sort not in (sorts or _SORTS) or card not in _CARDS:
+        if sort not in (sorts or _SORTS) or card not in CARDS:
             continue
         ours = dataclasses.replace(engine(maker), **(shares or {}).get(maker, {}))
         with path.open(newline="") as file:
@@ -144,126 +81,9 @@ def _parts(stem: str) -> tuple[str, str, str]:
     return sort, card, made_by
 
 
-_RECORDED: list[list[tuple[list[Kernel], Table]]] = []
-
-
-@contextlib.contextmanager
-def recorded() -> Iterator[list[tuple[list[Kernel], Table]]]:
-    """While it lasts, layers' kernels are kept and not timed."""
-    _RECORDED.append([])
-    try:
-        yield _RECORDED[-1]
-    finally:
-        _RECORDED.pop()
-
-
-def seconds_of(made: list[Kernel], device: Device, rows: int) -> np.ndarray:
-    """Seconds of the kernels together, row by row."""
-    return sum((each.seconds for each in timed(made, device, None, rows)), np.zeros(rows))
-
-
-def _timed(made: list[Kernel], table: Table) -> tuple[np.ndarray, np.ndarray]:
-    if _RECORDED:
-        _RECORDED[-1].append((made, table))
-        return np.ones(len(table.rows)), np.ones(len(table.rows))
-    times = timed(made, table.device, None, len(table.rows))
-    seconds = sum((each.seconds for each in times), np.zeros(len(table.rows)))
-    spread = sum((each.seconds * each.spread for each in times), np.zeros(len(table.rows)))
-    return seconds, spread / seconds
-
-
-def _gemm(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
-    """A linear layer: activations brought to its format, the product; rows of one library together."""
-    found, spreads = np.zeros(len(table.rows)), np.zeros(len(table.rows))
-    kinds = collections.defaultdict(list)
-    for number, row in enumerate(table.rows):
-        kinds[product_library(row, table.engine)].append(number)
-    for library, numbers in kinds.items():
-        part = table._replace(rows=[table.rows[number] for number in numbers])
-        m, n, k = (part.column(name) for name in "mnk")
-        word = table.rows[0]["gemm_dtype"]
-        stored = weight_format(_GEMM.get(word, word))
-        made = [_turned(kernels.product("linear", "product", 1.0, m, n, k, stored, library=library), word, part)]
-        if stored.activations and word != "sq":
-            made.append(_scaled(m, k, table.engine == "vllm" and word == "fp8"))
-            # One scale of the whole: cleared, found, inverted, before the cast.
-            if (table.engine, word) == ("trtllm", "fp8"):
-                made += [
-                    kernels.pointwise("linear", "clear", 1.0, np.ones_like(m), reads=4.0, writes=4.0),
-                    kernels.norm("linear", "largest", 1.0, m, k, reads=2.0, writes=0.0, warm=2.0),
-                    kernels.pointwise("linear", "invert", 1.0, np.ones_like(m), reads=4.0, writes=4.0),
-                ]
-        found[numbers], spreads[numbers] = _timed(made, part)
-        if (table.engine, word) == ("vllm", "fp8_block"):
-            packs = table.device.constants.family == "blackwell"
-            calls = np.array([_block_calls(row, packs) for row in part.rows])
-            found[numbers], spreads[numbers] = _launched(found[numbers], spreads[numbers], calls)
-    return found, spreads
-
-
-def _scaled(m: np.ndarray, k: np.ndarray, whole_blocks: bool) -> Kernel:
-    """Activations brought to 8 bits; `whole_blocks`: by a block of 1024 threads for each row, however short."""
-    if whole_blocks:
-        return kernels.rows_of_blocks("linear", "scale activations", 1.0, m, 1024.0, m * k * 2.0, m * k)
-    return kernels.norm("linear", "scale activations", 1.0, m, k, reads=2.0, writes=1.0, warm=2.0)
-
-
-def _turned(product: Kernel, word: str, table: Table) -> Kernel:
-    """The product with weights of copies that take turns: what the last cache holds of them all is found there."""
-    copies = 1.0 if word in engine_tables.ONE_COPY else float(engine_tables.COPIES)
-    share = cache_residency.cached_share(product.weight_bytes * copies, table.device)
-    return dataclasses.replace(product, again_bytes=product.weight_bytes * share)
-
-
-# Host time of an operation that Python launches by itself: between what small eager all-reduces of vLLM on an A100
-# (44 us) and on an H100 (24 us), and of SGLang on an H100 (30 us), take. A Triton kernel counts for four: its
-# launcher is Python too. Operations of each layer are counted by what the engine's code calls.
-_CALL_S = 38e-6
-_TRITON = 4.0
-# A wrapper of FlashInfer's in Python; DeepGEMM's call, which looks for its compiled kernel.
-_WRAPPED, _COMPILES = 1.6, 1.3
 # Of an all-reduce with the copy before it, in those: 25 us on hosts of Hopper's years and later, 44 us on older
 # ones (EPYC 7002 beside A100s); in memory that ranks share it is two operations more, about as much again.
 _ALL_REDUCE_CALLS = collections.defaultdict(lambda: 0.66, a100_sxm=1.16)
-
-
-def _launched(seconds: np.ndarray, spread: np.ndarray, calls: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
-    """The later of the device and the host that launches it, call by call, outside a graph."""
-    host_s = calls * _CALL_S
-    return np.maximum(seconds, host_s), np.where(host_s > seconds, 0.3, spread)
-
-
-def _block_calls(row: Row, packs: bool) -> float:
-    """Operations of vLLM's block-scaled layer: rows scaled, then the product; see `_CALL_S`.
-
-    `packs`: whether DeepGEMM wants scales of two exponents packed, which a Triton kernel does.
-    """
-    source = row["kernel_source"]
-    if "FlashInfer" in source:  # scales rows itself, within one call of a Python wrapper
-        return _WRAPPED
-    scales = _TRITON if "Triton" in source or "Cutlass" in source or packs else 1.0
-    return scales + (_TRITON if "Triton" in source else _COMPILES if "DeepGemm" in source else 1.0)
-
-
-def product_library(row: Row, maker: str) -> str:
-    """Whose product ran: of `gpu_matmul.KERNELS`."""
-    word, source = row["gemm_dtype"], row["kernel_source"].lower()
-    if word in ("int8_wo", "int4_wo"):
-        return "weight_only"
-    if word == "nvfp4":
-        return "trtllm_fp4" if maker == "trtllm" else "fp4"
-    if word == "fp8_block" and "triton" in source:
-        return "triton_block"
-    if word == "fp8_block" and "cutlass" in source:
-        return "cutlass"
-    block = "sglang_block" if maker == "sglang" else "trtllm_block"
-    made_by = {
-        "bfloat16": "",
-        "sq": "smooth",
-        "fp8_block": block,
-        "fp8": "trtllm_fp8" if maker == "trtllm" else "cutlass",
-    }
-    return made_by[word]
 
 
 def _form(row: Row) -> str:
@@ -332,7 +152,7 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
             made.insert(
                 0, kernels.norm("attention", "scale q", 1.0, tokens, float(heads * size), reads=2.0, writes=1.0)
             )
-        found[numbers], spreads[numbers] = _timed(made, part)
+        found[numbers], spreads[numbers] = timed(made, part)
     return found, spreads
 
 
@@ -417,10 +237,10 @@ def _latent(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np
             made.append(kernels.pointwise("attention", "to 8 bits", 1.0, narrowed, reads=2.0, writes=1.0))
         if table.engine == "vllm":
             made += _expanded(tokens, heads, absorbed=absorbed)
-        found[numbers], spreads[numbers] = _timed(made, part)
+        found[numbers], spreads[numbers] = timed(made, part)
     if table.engine == "vllm":
         # The cache, q into the latent space or keys out of it, attention, the result; with fp8 q is scaled too.
-        return _launched(found, spreads, 5.0 if item == 1.0 else 4.0)
+        return launched(found, spreads, 5.0 if item == 1.0 else 4.0)
     return found, spreads
 
 
@@ -443,68 +263,16 @@ def _expanded(tokens: np.ndarray, heads: int, *, absorbed: bool) -> list[Kernel]
     ]
 
 
-def _experts(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
-    """A layer of experts; rows of one library together."""
-    found, spreads = np.zeros(len(table.rows)), np.zeros(len(table.rows))
-    kinds = collections.defaultdict(list)
-    for number, row in enumerate(table.rows):
-        kinds[group_library(row), expert_tables.without_gate(row)].append(number)
-    for (library, _), numbers in kinds.items():
-        part = table._replace(rows=[table.rows[number] for number in numbers])
-        found[numbers], spreads[numbers] = _timed(_routed(part, ours, library), part)
-    return found, spreads
-
-
-def group_library(row: Row) -> str:
-    """Whose products for groups of rows ran: of `gpu_matmul.KERNELS`."""
-    source = row["kernel_source"]
-    blackwell = any(each in row["device"] for each in ("B200", "B300"))
-    if "trtllm" in source or "min_latency" in source or (blackwell and "mxfp4" in row["moe_dtype"]):
-        return "trtllm_gen_groups"
-    if "flashinfer" in source:
-        own = {"fp8_block": "block_groups", "fp8": "flashinfer_fp8_groups"}
-        return own.get(row["moe_dtype"], "flashinfer_groups")
-    if row["framework"].upper() == "TRTLLM":
-        return "block_groups" if row["moe_dtype"] == "fp8_block" else "cutlass_groups"
-    if "marlin" in source or "oai" in source:
-        return ""
-    return "triton_default_groups" if expert_tables.default_tiles(row) else "triton_groups"
-
-
-def _routed(table: Table, ours: Engine, library: str) -> list[Kernel]:
-    word, plain = table.rows[0]["moe_dtype"], expert_tables.without_gate(table.rows[0])
-    names = ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size")
-    loads = [
-        expert_tables.load(
-            expert_tables.Layer._make(
-                [*(int(row[name]) for name in names), row["distribution"], not plain, row["version"] in _EARLY]
-            )
-        )
-        for row in table.rows
-    ]
-    tokens, hidden, inner, chosen, experts, ways, ranks = (table.column(name) for name in names)
-    routed = Routed(
-        tokens=tokens, rows=np.array([rows for rows, _ in loads], float),
-        active=np.array([active for _, active in loads], float), chosen=chosen, experts=experts, hidden=hidden,
-        inner=np.maximum(inner / ways, 1.0), ways=ranks, all_rows=library.startswith("triton"), library=library,
-        tile_rows=np.array([expert_tables.tile_rows(row) for row in table.rows]),
-    )  # fmt: skip
-    return expert_kernels(ours, weight_format(_MOE.get(word, word)), routed, 1.0, gated=not plain)
-
-
-_EARLY = ("1.0.0", "0.14.0")  # of TensorRT-LLM and vLLM: see `expert_tables.load`
-
-
 def _all_reduce(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
     """By the engine's own kernels where it takes them; `message_size` counts elements of two bytes.
 
     Launched by itself it sums a copy of its input, and its own kernels one more in buffers that their peers know.
     """
-    network = collectives.network(rooflab.machine(_NODES[table.card]))
+    network = collectives.network(rooflab.machine(NODES[table.card]))
     nbytes, ranks = table.column("message_size") * 2.0, table.column("num_gpus")
     eager = "eager" in (table.rows[0].get("backend") or "")
     copy = kernels.pointwise("communication", "copy", 1.0, nbytes / 2.0, reads=2.0, writes=2.0)
-    copy_s = _timed([copy], table)[0]
+    copy_s = timed([copy], table)[0]
     seconds, calls = np.zeros_like(nbytes), np.ones_like(nbytes)
     for ways in np.unique(ranks):
         rows, family = ranks == ways, table.device.constants.family
@@ -518,16 +286,16 @@ def _all_reduce(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
         if eager:
             seconds[rows] += copies * copy_s[rows]
     spread = np.full(len(table.rows), 0.1)
-    return _launched(seconds, spread, calls * _ALL_REDUCE_CALLS[table.card]) if eager else (seconds, spread)
+    return launched(seconds, spread, calls * _ALL_REDUCE_CALLS[table.card]) if eager else (seconds, spread)
 
 
 _SORTS = {
-    "gemm": (lambda row: row["gemm_dtype"], _gemm),
+    "gemm": (lambda row: row["gemm_dtype"], linear),
     "ctx": (_form, lambda table, ours: _attention(table, ours, decode=False)),
     "gen": (_form, lambda table, ours: _attention(table, ours, decode=True)),
     "mlactx": (_form, lambda table, ours: _latent(table, ours, decode=False)),
     "mlagen": (_form, lambda table, ours: _latent(table, ours, decode=True)),
-    "moe": (lambda row: row["moe_dtype"] + ", no gate" * ("nongated" in row["kernel_source"]), _experts),
+    "moe": (lambda row: row["moe_dtype"] + ", no gate" * ("nongated" in row["kernel_source"]), experts),
     "allreduce": (lambda row: (row.get("backend") or "").rpartition("_")[2] or "graph", _all_reduce),
 }
 

@@ -21,9 +21,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import engine_layers
+import expert_layers
+import layer_rows
+import linear_layers
 import msgspec
 import numpy as np
-from engine_layers import Row, Table
+from layer_rows import Row, Table
 from measured import SHARED
 from scipy.optimize import minimize
 
@@ -197,7 +200,7 @@ def parts_of(sort: str, card: str, makers: list[str], kernel: str, data: Path) -
         for form in sorted({apart(row) for row in rows}):
             table = Table(card, maker, [row for row in rows if apart(row) == form])
             fits = [zlib.crc32(repr(sorted(row.items())).encode()) % 2 == 0 for row in table.rows]
-            with engine_layers.recorded() as calls:
+            with layer_rows.recorded() as calls:
                 layer(table, engine({"trtllm": "tensorrt-llm"}.get(maker, maker)))
             found.append(Part(table, _merged(calls, table), np.array(fits), table.column("latency_ms") / 1e3))
     return found
@@ -205,9 +208,9 @@ def parts_of(sort: str, card: str, makers: list[str], kernel: str, data: Path) -
 
 def _kernel(sort: str, row: Row, table: Table) -> str:
     if sort == "gemm":
-        return engine_layers.product_library(row, table.engine)
+        return linear_layers.product_library(row, table.engine)
     if sort == "moe":
-        return engine_layers.group_library(row)
+        return expert_layers.group_library(row)
     if sort.startswith("mla"):
         return engine_layers.latent_kernel(table.engine, absorbed=False, decode=sort == "mlagen")
     name = engine_layers.attention_kernel(row, table, decode=sort == "gen")
@@ -247,7 +250,7 @@ def errors(parts: list[Part], device: Device, values: dict[str, Any]) -> np.ndar
     like = next(iter(known.values()))
     known |= {name: msgspec.structs.replace(like, value=value) for name, value in values.items()}
     changed = dataclasses.replace(device, constants=msgspec.structs.replace(device.constants, values=known))
-    seconds = [engine_layers.seconds_of(part.kernels, changed, len(part.fits)) for part in parts]
+    seconds = [layer_rows.seconds_of(part.kernels, changed, len(part.fits)) for part in parts]
     return np.concatenate([np.log(each / part.measured_s) for each, part in zip(seconds, parts, strict=True)])
 
 

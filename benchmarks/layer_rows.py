@@ -1,0 +1,116 @@
+"""Rows of the engines' tables of layers: their card as it ran, the time of the kernels that a layer becomes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+import rooflab
+from rooflab.model.device.constants import load_family
+from rooflab.model.device.device import Device, device_of
+from rooflab.model.serving.kernels import Kernel
+from rooflab.model.serving.timing import timed as timed_kernels
+from rooflab.types.constants import Constants
+
+CARDS = {
+    "a100_sxm": "a100-sxm-80gb", "h100_sxm": "h100-sxm", "h200_sxm": "h200", "b200_sxm": "b200",
+    "b300_sxm": "b300", "gb200": "gb200", "gb300": "gb300", "l40s": "l40s",
+    "rtx_pro_6000_server": "rtx-pro-6000-server",
+}  # fmt: skip
+NODES = {
+    "a100_sxm": "dgx-a100", "h100_sxm": "dgx-h100", "h200_sxm": "h200-8", "b200_sxm": "b200-8",
+    "b300_sxm": "b200-8", "gb200": "gb200-nvl72", "gb300": "gb200-nvl72",
+}  # fmt: skip
+Row = dict[str, str]
+
+
+class Table(NamedTuple):
+    """Rows of one file that are timed together."""
+
+    card: str
+    engine: str
+    rows: list[Row]
+    left_out: bool = False
+
+    def column(self, name: str) -> np.ndarray:
+        """Of all rows, as numbers; 0 where a row leaves it empty."""
+        return np.array([float(row.get(name) or 0) for row in self.rows])
+
+    @property
+    def device(self) -> Device:
+        """The card at its lasting clock: rows are repeated for long."""
+        return _device(self.card, self.left_out)
+
+
+@functools.cache
+def _device(card: str, left_out: bool = False) -> Device:
+    device = device_of(rooflab.machine(CARDS[card]), power="sustained")
+    return dataclasses.replace(device, constants=_of_others(device.constants)) if left_out else device
+
+
+def _of_others(constants: Constants) -> Constants:
+    """A family's constants without what was fitted to tables of its card: those of the family that it is like."""
+    raw = tomllib.loads((FOLDER / f"{constants.family}.toml").read_text(encoding="utf-8"))
+    own = {
+        f"{topic}.{name}"
+        for topic, entries in raw.items()
+        if isinstance(entries, dict) and topic != "sources"
+        for name, entry in entries.items()
+        if entry.get("source") == "library_tables"
+    }
+    like = load_family(raw["like"]).values if raw.get("like") else {}
+    kept = {name: each for name, each in constants.values.items() if name not in own}
+    return msgspec.structs.replace(constants, values=kept | {name: like[name] for name in own & like.keys()})
+
+
+FOLDER = Path(rooflab.__file__).parent / "model" / "data"
+
+
+_RECORDED: list[list[tuple[list[Kernel], Table]]] = []
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[list[tuple[list[Kernel], Table]]]:
+    """While it lasts, layers' kernels are kept and not timed."""
+    _RECORDED.append([])
+    try:
+        yield _RECORDED[-1]
+    finally:
+        _RECORDED.pop()
+
+
+def seconds_of(made: list[Kernel], device: Device, rows: int) -> np.ndarray:
+    """Seconds of the kernels together, row by row."""
+    return sum((each.seconds for each in timed_kernels(made, device, None, rows)), np.zeros(rows))
+
+
+def timed(made: list[Kernel], table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of the kernels together, row by row, and the deviation of their logarithm."""
+    if _RECORDED:
+        _RECORDED[-1].append((made, table))
+        return np.ones(len(table.rows)), np.ones(len(table.rows))
+    times = timed_kernels(made, table.device, None, len(table.rows))
+    seconds = sum((each.seconds for each in times), np.zeros(len(table.rows)))
+    spread = sum((each.seconds * each.spread for each in times), np.zeros(len(table.rows)))
+    return seconds, spread / seconds
+
+
+# Host time of an operation that Python launches by itself: between what small eager all-reduces of vLLM on an A100
+# (44 us) and on an H100 (24 us), and of SGLang on an H100 (30 us), take. A Triton kernel counts for four: its
+# launcher is Python too. Operations of each layer are counted by what the engine's code calls.
+CALL_S = 38e-6
+TRITON = 4.0
+
+
+def launched(seconds: np.ndarray, spread: np.ndarray, calls: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+    """The later of the device and the host that launches it, call by call, outside a graph."""
+    host_s = calls * CALL_S
+    return np.maximum(seconds, host_s), np.where(host_s > seconds, 0.3, spread)
