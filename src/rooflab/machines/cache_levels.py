@@ -10,7 +10,7 @@ from rooflab.errors import RooflabError
 from rooflab.machines import cache_designs
 from rooflab.machines.detect import detect
 from rooflab.machines.detect.caches import reported_cache
-from rooflab.types.machine import Level, Machine, is_main_memory, is_storage
+from rooflab.types.machine import Level, Machine, is_cache
 from rooflab.types.simulation import Cache
 from rooflab.units import iec
 
@@ -52,7 +52,7 @@ def of_machine(machine: Machine) -> Chosen:
     Raises:
         RooflabError: no cache level with a capacity.
     """
-    with_capacity = [level for level in machine.levels if _is_cache(level)]
+    with_capacity = [level for level in machine.levels if is_cache(level) and level.capacity_bytes]
     if not with_capacity:
         raise RooflabError(f"{machine.name}: states no cache with a capacity, expected at least L1")
     assumptions: list[str] = []
@@ -63,11 +63,6 @@ def of_machine(machine: Machine) -> Chosen:
     for level in with_capacity:
         caches.append(_cache(level, caches[-1] if caches else None, assumptions))
     return Chosen(tuple(caches), tuple(assumptions))
-
-
-def _is_cache(level: Level) -> bool:
-    beside = level.name == "registers" or is_main_memory(level) or is_storage(level)
-    return not beside and bool(level.capacity_bytes)
 
 
 def of_host() -> Chosen:

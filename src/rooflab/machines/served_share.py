@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rooflab.types.machine import Curve, Level, Machine, Scope, is_main_memory, is_storage
+from rooflab.types.machine import Curve, Level, Machine, Scope, is_cache, is_main_memory
 
 _APART = 1.3  # the cache's bandwidth ÷ the memory's from which on a mixture of both tells their shares
 _FEWEST = 4  # points beyond the cache nearer by
@@ -92,7 +92,7 @@ def _beside_neighbours(served: Served, seconds: list[float], per_s: float) -> Se
 
 def _of_sweep(machine: Machine, name: str, scope: Scope) -> tuple[Level, Served, list[float]] | None:
     """The last cache, its shares by what was gone round, and the seconds that each round took."""
-    caches = [each for each in machine.levels if _is_cache(each)]
+    caches = [each for each in machine.levels if is_cache(each) and each.capacity_bytes]
     curve = next((each for each in machine.curves if each.name == name and each.scope == scope), None)
     if not caches or curve is None or not any(is_main_memory(each) for each in machine.levels):
         return None
@@ -143,8 +143,3 @@ def falling(values: list[float]) -> list[float]:
 def _together(last: Level, curve: Curve) -> int:
     """How many threads of the sweep share an instance of the cache."""
     return min(curve.threads or 1, last.shared_by or 1)
-
-
-def _is_cache(level: Level) -> bool:
-    beside = level.name == "registers" or is_main_memory(level) or is_storage(level)
-    return not beside and bool(level.capacity_bytes)

@@ -80,6 +80,7 @@ def loop(
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
     from rooflab.model.loop import known_flows, placement
     from rooflab.remedies.loops import advise as changes
+    from rooflab.story import this_moment
 
     check_time_limit(time_limit_s)
     if threads is not None and threads < 1:
@@ -140,10 +141,11 @@ def loop(
     if target is None:
         return report
     timing = _core_timing(report, target)
+    target, meanwhile = this_moment.met_by(report, target)
     team = thread_teams.measure() if report.regions and is_here(target) else None
     with known_flows.of_loop(report.where):
         placed = placement.place_on(report, target, timing, team, most_threads=threads)
-        doubted = doubts_of_timing(target) if placed.runs else doubts(target)
+        doubted = (*meanwhile, *(doubts_of_timing(target) if placed.runs else doubts(target)))
         if advise and understood is not None:
             _tell(placed, doubted, told)
             helps = changes.advise(
@@ -216,6 +218,7 @@ def _loop_of_c(
     from rooflab.machines.doubts import doubts, doubts_of_timing, is_here
     from rooflab.model.loop import known_flows, placement
     from rooflab.remedies.loops import of_c
+    from rooflab.story import this_moment
 
     function = examine.target(text, cflags)
     caches = cache_levels.choose(target, levels)
@@ -232,10 +235,11 @@ def _loop_of_c(
     if target is None:
         return report
     timing = _core_timing(report, target)
+    target, meanwhile = this_moment.met_by(report, target)
     team = followed.team_timing(report) if is_here(target) else None
     with known_flows.of_loop(report.where):
         placed = placement.place_on(report, target, timing, team, most_threads=threads)
-        doubted = doubts_of_timing(target) if placed.runs else doubts(target)
+        doubted = (*meanwhile, *(doubts_of_timing(target) if placed.runs else doubts(target)))
         if advise and placed.runs and is_here(target):
             _tell(placed, doubted, told)
             placed = replace(placed, advice=of_c.advise(placed, function, args, caches, cflags, timing))

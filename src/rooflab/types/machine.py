@@ -327,6 +327,11 @@ def is_main_memory(level: Level) -> bool:
     return level.name in MAIN_MEMORY
 
 
+def is_cache(level: Level) -> bool:
+    """Whether `level` is a cache: between the registers and the main memory."""
+    return level.name != "registers" and not is_main_memory(level) and not is_storage(level)
+
+
 _X86_VENDORS = ("AMD", "Intel", "AuthenticAMD", "GenuineIntel", "HygonGenuine", "CentaurHauls")
 _X86_NAMES = (
     "amd",

@@ -163,12 +163,10 @@ def _timed(
     random: bool,
 ) -> Run:
     """Times on one core, and of OpenMP's teams: in a copy of this process, which a later run may end."""
-    largest = max(each.capacity_bytes for each in caches.caches)
 
     def on_one_core() -> tuple[Timed, ...]:
         with _team(built, 1):
-            first = runs_of.timed(warm(function, bound, of.fresh), 1, "warm")
-            return first, runs_of.timed(timing.cold(function, bound, largest, of.fresh), 1, "cold")
+            return tuple(runs_of.on_one_core(function, bound, caches, of.fresh, warm))
 
     found, how = rehearsal.brought(on_one_core, _TIMED_S)
     if how:
@@ -202,7 +200,7 @@ def _on_threads(
             with runtime.team(teams, each):
                 if not random:
                     differs |= bool(_compared(timing.run_once(function, bound), alone).warnings)
-                runs.append(runs_of.timed(timing.warm(function, bound, of.fresh), each, "warm"))
+                runs.append(runs_of.on_a_team(function, bound, each, of.fresh, warm))
         return tuple(runs), differs
 
     found, how = rehearsal.brought(on_several, _TIMED_S)

@@ -6,13 +6,13 @@ import functools
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from rooflab.loops.compiled import kept_code, numba_symbols
+from rooflab.loops.compiled import kept_code, numba_symbols, stretches
 from rooflab.loops.compiled.kept_code import Code, Text
-from rooflab.loops.compiled.time import Copies, cold, warm
+from rooflab.loops.compiled.time import WARM_ROUNDS, Copies, cold, warm
 from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.cache_levels import Chosen
 from rooflab.timing import Timing
@@ -21,12 +21,23 @@ from rooflab.types.loop import Timed
 _TEAMS = "rooflab.machines.bench.kernels.teams"
 
 
-def on_one_core(function: Callable[..., Any], arguments: Copies, caches: Chosen, fresh: bool) -> list[Timed]:
+class Warm(Protocol):
+    """What times warm calls of a function: as `time.warm`."""
+
+    def __call__(  # noqa: D102
+        self, function: Any, arguments: Any, fresh: bool, /, most_rounds: int = WARM_ROUNDS
+    ) -> Timing: ...
+
+
+def on_one_core(
+    function: Callable[..., Any], arguments: Copies, caches: Chosen, fresh: bool, warm: Warm = warm
+) -> list[Timed]:
     """Runs on one core, warm and cold; `fresh`: each needs its inputs anew."""
     largest = max(each.capacity_bytes for each in caches.caches)
-    runs = [timed(warm(function, arguments, fresh), 1, "warm")]
-    runs.append(timed(cold(function, arguments, largest, fresh), 1, "cold"))
-    return runs
+    first = warm(function, arguments, fresh)
+    without = cold(function, arguments, largest, fresh)
+    steady = stretches.steadied(first, lambda: warm(function, arguments, fresh, most_rounds=stretches.ROUNDS))
+    return [timed(steady, 1, "warm"), timed(without, 1, "cold")]
 
 
 def on_threads(function: Callable[..., Any], arguments: Copies, fresh: bool) -> list[Timed]:
@@ -41,10 +52,19 @@ def on_threads(function: Callable[..., Any], arguments: Copies, fresh: bool) -> 
                 continue
             set_threads(threads)
             with thread_teams.pinned(threads, pin):
-                found.append(timed(warm(function, arguments, fresh), threads, "warm"))
+                found.append(on_a_team(function, arguments, threads, fresh))
     finally:
         set_threads(most)
     return found
+
+
+def on_a_team(
+    function: Callable[..., Any], arguments: Copies, threads: int, fresh: bool, warm: Warm = warm
+) -> Timed:
+    """Warm runs on so many threads, which the caller has set."""
+    first = warm(function, arguments, fresh)
+    steady = stretches.steadied(first, lambda: warm(function, arguments, fresh, most_rounds=stretches.ROUNDS))
+    return timed(steady, threads, "warm")
 
 
 def setter(function: Callable[..., Any]) -> Callable[[int], None]:

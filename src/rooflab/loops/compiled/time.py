@@ -256,6 +256,7 @@ def warm(
     function: Callable[..., Any],
     arguments: Copies,
     fresh: bool,
+    most_rounds: int = WARM_ROUNDS,
 ) -> Timing:
     """Seconds of a call that finds in the caches what the last one left there.
 
@@ -263,13 +264,14 @@ def warm(
         function: compiled.
         arguments: of the loop.
         fresh: give each run the inputs anew (copied before the clock starts, so warm as well).
+        most_rounds: fewer of what takes long.
     """
     copies = arguments.copied()
     call = calling(function, copies)
     start = time.perf_counter()
     call()
     once = time.perf_counter() - start
-    rounds = max(2, min(WARM_ROUNDS, int(PATIENCE_S / max(once, 1e-9))))
+    rounds = max(2, min(most_rounds, int(PATIENCE_S / max(once, 1e-9))))
     if fresh:
         return _each([lambda _: None] * rounds, function, arguments)
     if once > PATIENCE_S / WARM_ROUNDS:

@@ -21,8 +21,8 @@ from rooflab.types.machine import (
     Level,
     Machine,
     Rate,
+    is_cache,
     is_main_memory,
-    is_storage,
     program_memory_bytes,
     whole_capacity_bytes,
 )
@@ -129,7 +129,7 @@ def device_of(
             "them to its file (see docs/machine-file.md)"
         )
     clock = _clock_hz(machine, constants)
-    caches = [level for level in machine.levels if _is_cache(level)]
+    caches = [level for level in machine.levels if is_cache(level)]
     near, last = (caches[0], caches[-1]) if caches else (None, None)
     cores = cores_of(machine, factor, constants, clock, threads, library)
     # Units and clock of a TPU, an ASIC or a system, often unstated, say little about its caches.
@@ -187,10 +187,6 @@ def _main_memory(machine: Machine) -> tuple[Level, Rate]:
             "main memory in its file (see docs/machine-file.md)"
         )
     return memory, rate
-
-
-def _is_cache(level: Level) -> bool:
-    return level.name != "registers" and not is_main_memory(level) and not is_storage(level)
 
 
 def _clock_hz(machine: Machine, constants: Constants) -> float:

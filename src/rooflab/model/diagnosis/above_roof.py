@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rooflab.machines import catalog
 from rooflab.types.finding import Finding
 from rooflab.types.kernel_names import short_name
-from rooflab.types.machine import Machine, is_main_memory, is_storage, whole_capacity_bytes
+from rooflab.types.machine import Machine, is_cache, is_main_memory, whole_capacity_bytes
 from rooflab.types.placement import RoofShare
 from rooflab.types.profile import Profile, ProfileRow
 from rooflab.units import duration, si
@@ -138,11 +138,7 @@ def _level_reason(row: ProfileRow, roof: RoofShare, machine: Machine) -> _Reason
 
 
 def _last_cache_bytes(machine: Machine) -> float | None:
-    sizes = [
-        whole_capacity_bytes(level, machine)
-        for level in machine.levels
-        if not is_main_memory(level) and not is_storage(level) and level.name != "registers"
-    ]
+    sizes = [whole_capacity_bytes(level, machine) for level in machine.levels if is_cache(level)]
     return max((size for size in sizes if size is not None), default=None)
 
 

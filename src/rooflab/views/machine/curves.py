@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from rooflab import units
-from rooflab.types.machine import Curve, Machine, is_main_memory, is_storage
+from rooflab.types.machine import Curve, Machine, is_cache
 from rooflab.types.measured import Plateau
 from rooflab.views.common import axes, labels
 from rooflab.views.common.axes import Plane
@@ -140,7 +140,7 @@ def capacities(machine: Machine) -> list[tuple[float, str, bool]]:
     rules = []
     for level in machine.levels:
         measured, reported = level.capacity_bytes, level.reported_capacity_bytes
-        if is_main_memory(level) or is_storage(level) or level.name == "registers":
+        if not is_cache(level):
             continue
         if measured and reported and 1 / FOUND_IS_REPORTED < measured / reported < FOUND_IS_REPORTED:
             rules.append((measured, f"{level.name} {units.iec(measured)}", False))

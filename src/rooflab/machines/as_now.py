@@ -1,0 +1,110 @@
+"""A measured machine with its last cache and its memory as they stream at this moment.
+
+Between two readings, a working set of the sweep changes by the ratio of now and then, interpolated over the
+logarithm of its size; outside of them it changes as the nearest does. The rates of the last cache change as what
+it holds does, those of the memory as what lies far beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from rooflab.types.machine import Curve, Level, Machine, Scope, is_cache, is_main_memory
+from rooflab.units import iec, si
+
+SWEEPS = "read bandwidth", "bandwidth of rows side by side"
+_WORTH_SAYING = 0.1  # of what was measured
+
+
+class Reading(NamedTuple):
+    """Bytes/s of reads through a working set of each core, now and when the machine was measured."""
+
+    nbytes: float
+    now: float
+    then: float
+
+    @property
+    def ratio(self) -> float:
+        """Now ÷ then."""
+        return self.now / self.then
+
+
+Readings = Mapping[Scope, Sequence[Reading]]
+
+
+def last_cache(machine: Machine) -> Level | None:
+    """The cache before the memory; None where none of known size is there."""
+    return next((each for each in reversed(machine.levels) if is_cache(each) and each.capacity_bytes), None)
+
+
+def nearer_bytes(machine: Machine) -> float:
+    """The size of the cache before the last one; 0 where there is one cache alone."""
+    sizes = [each.capacity_bytes for each in machine.levels if is_cache(each) and each.capacity_bytes]
+    return sizes[-2] if len(sizes) > 1 else 0.0
+
+
+def as_now(machine: Machine, readings: Readings) -> Machine:
+    """`machine` with the rates and sweeps of its last cache and its memory as read now.
+
+    Args:
+        machine: measured.
+        readings: by scope, each ascending by its bytes and with at least one beyond the last cache; a scope
+            without any stays as it was measured.
+    """
+    last = last_cache(machine)
+    if last is None:
+        return machine
+
+    def level(each: Level) -> Level:
+        if each.name != last.name and not is_main_memory(each):
+            return each
+        rates = []
+        for rate in each.rates:
+            found = readings.get(rate.scope) if rate.basis == "attained" else None
+            if found:
+                rate = replace(rate, value=rate.value * found[-1 if is_main_memory(each) else 0].ratio)
+            rates.append(rate)
+        return replace(each, rates=tuple(rates))
+
+    def curve(each: Curve) -> Curve:
+        found = readings.get(each.scope) if each.name in SWEEPS else None
+        return _changed(each, found, nearer_bytes(machine)) if found else each
+
+    return replace(
+        machine,
+        levels=tuple(level(each) for each in machine.levels),
+        curves=tuple(curve(each) for each in machine.curves),
+    )
+
+
+def _changed(curve: Curve, readings: Sequence[Reading], nearer: float) -> Curve:
+    ratios = np.interp(
+        np.log(curve.x), [np.log(each.nbytes) for each in readings], [each.ratio for each in readings]
+    )
+    ratios = [float(each) if x > nearer else 1.0 for x, each in zip(curve.x, ratios, strict=True)]
+    return replace(
+        curve,
+        best=tuple(y * each for y, each in zip(curve.best, ratios, strict=True)),
+        median=tuple(y * each for y, each in zip(curve.median, ratios, strict=True)),
+    )
+
+
+def said(machine: Machine, readings: Readings) -> str:
+    """What changed since `machine` was measured, in a sentence; "" where nothing did by a tenth."""
+    parts = []
+    for scope, found in readings.items():
+        where = "one core" if scope == "core" else "all cores"
+        changed = [each for each in found if abs(each.ratio - 1) > _WORTH_SAYING]
+        if changed:
+            far = max(changed, key=lambda each: abs(each.ratio - 1))
+            parts.append(
+                f"{where} read {iec(far.nbytes)} at {si(far.now, 'B/s')}, {si(far.then, 'B/s')} when"
+                f" {machine.name} was measured"
+            )
+    if not parts:
+        return ""
+    return f"right after the timed runs {'; '.join(parts)}: predicted times are with what there is now"

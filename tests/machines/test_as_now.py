@@ -1,0 +1,100 @@
+"""A machine's shared levels as they stream now: rates and sweeps follow readings, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from rooflab.machines import as_now, served_share
+from rooflab.machines.as_now import Reading
+from rooflab.types.machine import Curve, Level, Machine, Rate, Source
+from rooflab.units import MIB
+
+HERE = Source("measured", "a test")
+SIZES = tuple(float(size * MIB) for size in (0.5, 2, 4, 8, 16, 32, 64, 96, 128))
+THEN = (200e9, 100e9, 100e9, 100e9, 60e9, 30e9, 25e9, 25e9, 25e9)
+
+
+def rate(value, scope="core", basis="attained"):
+    return Rate(value=value, per_s="byte", what="read", basis=basis, source=HERE, scope=scope)
+
+
+@pytest.fixture
+def machine():
+    return Machine(
+        name="a test's",
+        kind="cpu",
+        source=HERE,
+        levels=(
+            Level(name="L2", source=HERE, capacity_bytes=1.0 * MIB, rates=(rate(200e9),)),
+            Level(
+                name="L3",
+                source=HERE,
+                capacity_bytes=16.0 * MIB,
+                shared_by=2,
+                rates=(rate(100e9), rate(180e9, "all"), rate(400e9, basis="theoretical")),
+            ),
+            Level(name="DRAM", source=HERE, rates=(rate(25e9), rate(40e9, "all"))),
+        ),
+        curves=(
+            Curve(
+                name="read bandwidth",
+                x_unit="byte",
+                y_unit="byte/s",
+                scope="core",
+                x=SIZES,
+                best=THEN,
+                median=THEN,
+                source=HERE,
+                threads=1,
+            ),
+        ),
+    )
+
+
+def readings(held, about, far):
+    """Ratios of now and then at 8, 16 and 64 MiB of one core."""
+    return {
+        "core": tuple(
+            Reading(size * MIB, ratio * then, then)
+            for size, ratio, then in ((8, held, 100e9), (16, about, 60e9), (64, far, 25e9))
+        )
+    }
+
+
+def test_a_machine_that_streams_as_it_did_is_the_machine(machine):
+    assert as_now.as_now(machine, readings(1.0, 1.0, 1.0)) == machine
+    assert as_now.as_now(machine, {}) == machine
+
+
+def test_the_last_cache_changes_by_what_it_holds_and_the_memory_by_what_lies_far_beyond(machine):
+    now = as_now.as_now(machine, readings(0.8, 0.5, 0.6))
+    near, last, memory = now.levels
+    assert [each.value for each in near.rates] == [200e9]
+    # those of all cores were not read again, and no theory changes
+    assert [each.value for each in last.rates] == [pytest.approx(80e9), 180e9, 400e9]
+    assert [each.value for each in memory.rates] == [pytest.approx(15e9), 40e9]
+
+
+def test_the_sweep_changes_between_readings_by_logarithms_and_within_nearer_caches_not_at_all(machine):
+    (curve,) = as_now.as_now(machine, readings(0.8, 0.5, 0.6)).curves
+    # 32 MiB lies half way from 16 to 64
+    ratios = (1, 0.8, 0.8, 0.8, 0.5, 0.55, 0.6, 0.6, 0.6)
+    assert curve.best == pytest.approx([ratio * then for ratio, then in zip(ratios, THEN, strict=True)])
+
+
+def test_a_cache_that_neighbours_fill_is_found_to_serve_less(machine):
+    then = served_share.of_last_cache(machine)
+    now = served_share.of_last_cache(as_now.as_now(machine, readings(1.0, 0.6, 1.0)))
+    # 36 GB/s between 100 and 25: 1/36 = h/100 + (1 − h)/25, h = (1/25 − 1/36) / (1/25 − 1/100) = 0.407
+    assert now.of(16 * MIB) == pytest.approx(0.407 / 0.95, abs=0.01)
+    # 60: h = (1/25 − 1/60) / (1/25 − 1/100) = 0.778
+    assert then.of(16 * MIB) == pytest.approx(0.778 / 0.95, abs=0.01)
+
+
+def test_what_changed_is_said_with_both_figures(machine):
+    said = as_now.said(machine, readings(0.95, 0.5, 1.02))
+    assert "one core read 16 MiB at 30.0 GB/s, 60.0 GB/s when a test's was measured" in said
+
+
+def test_nothing_is_said_of_what_stayed_within_a_tenth(machine):
+    assert as_now.said(machine, readings(0.95, 1.08, 1.02)) == ""
