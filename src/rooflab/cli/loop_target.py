@@ -41,7 +41,7 @@ def is_of_c(text: str) -> bool:
     """Whether a target is a function of C, C++ or LLVM IR."""
     from rooflab.loops.c import flags
 
-    return flags.is_ours(text.rpartition(":")[0] or text)
+    return flags.is_ours(flags.named(text)[0] or text)
 
 
 def check_c(text: str, cflags: str | None) -> None:
@@ -59,7 +59,9 @@ def load_c(text: str, args: str | None, n: int | None, dims: Mapping[str, int]) 
     Raises:
         FileError, UnknownNameError, RooflabError: as of `load`; no `args` for a function that needs some.
     """
-    function = text.rpartition(":")[2]
+    from rooflab.loops.c import flags
+
+    function = flags.named(text)[1].rpartition("::")[2]
     if args is None:
         raise RooflabError(
             f"{text}: expected --args FILE.py:NAME, a function of Python that returns the arguments of {function}:"

@@ -186,6 +186,8 @@ def _wanted(to: CType) -> str:
         return "an array"
     if to.kind == "char":
         return "an array of int8 or uint8"
+    if to.kind == "struct" and not to.members:
+        return "a function of numbers and pointers (what the structure is made of is not known here: add one)"
     if to.kind == "struct":
         fields = ", ".join(f"{name} at byte {at}" for name, at, _ in to.members)
         return f"a structured array of {to.nbytes} bytes an element ({fields}): np.dtype({{...}}, align=True)"

@@ -20,6 +20,7 @@ from rooflab.loops.c.debug_info import DebugInfo
 from rooflab.loops.c.flags import CXX, Flags
 from rooflab.loops.c.openmp import runtime, stubs
 from rooflab.loops.c.openmp.runtime import Runtime
+from rooflab.loops.compiled.target import target_machine
 
 _ENTRY = "rooflab_entry"
 _WHERE = re.compile(
@@ -221,11 +222,14 @@ def _behind(path: Path, flags: Flags, teams: Runtime | None, cxx: bool) -> str:
 
 
 def _entry(path: Path, name: str, cxx: bool) -> str:
-    """A file that takes in that at `path`, and keeps the address of the function for us, of a static one too."""
+    """A file that takes in that at `path`, and keeps the address of the function for us, of a static one too.
+
+    Declared once more, an inline function of C becomes one that can be called (C11 6.7.4).
+    """
     included = f'#include "{path.resolve()}"\n'
     if cxx:
         return included + f'extern "C" {{ extern void *{_ENTRY}; void *{_ENTRY} = (void *)&{name}; }}\n'
-    return included + f"void *{_ENTRY} = (void *)&{name};\n"
+    return included + f"extern __typeof__({name}) {name};\nvoid *{_ENTRY} = (void *)&{name};\n"
 
 
 def _failed(path: Path, name: str, errors: str, compiler: Compiler, flags: Flags, entry: Path) -> RooflabError:
@@ -234,10 +238,11 @@ def _failed(path: Path, name: str, errors: str, compiler: Compiler, flags: Flags
     if first is None or Path(first["file"]).name != entry.name:
         return _refused(path, errors, compiler, flags)
     known = names(path, flags)
-    if name in known:
+    plain = name.rpartition("::")[2]
+    if plain in known:
         return RooflabError(
-            f"{path}: {name}: {first['why']}: of several functions of that name, or of a template, none is meant"
-            f' alone: add one that calls it, as extern "C" void {name}_double(…)'
+            f"{path}: {name}: {first['why']}: of several functions of that name, of a template or of an object,"
+            f' none is meant alone: add one that calls it, as extern "C" void {plain}_double(…)'
         )
     return UnknownNameError("function", name, known, f"(functions of {path})")
 
@@ -342,6 +347,12 @@ def read_ir(path: Path) -> str:
         raise FileError(
             f"{path}: it is for {module.triple}, and this machine is {here}: compile it for this machine"
         )
+    if "p:32:32" in module.data_layout.split("-"):
+        raise FileError(
+            f"{path}: its pointers have 32 bits, and those of this machine 64: compile it for this machine"
+        )
+    # text of an older LLVM states an older layout of data, for which no code can be made here
+    module.data_layout = str(target_machine().target_data)
     return str(module)
 
 

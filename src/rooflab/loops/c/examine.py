@@ -51,7 +51,7 @@ def target(text: str, cflags: str | None = None) -> Target:
         FileError: no such file.
         UnknownNameError: no such function, with near matches.
     """
-    place, _, name = str(text).rpartition(":")
+    place, name = flags.named(str(text))
     if not place or not name:
         raise RooflabError(f"{text}: expected FILE:NAME, a file of C and a function in it: kernel.c:triad")
     if not flags.is_ours(place):
@@ -62,12 +62,13 @@ def target(text: str, cflags: str | None = None) -> Target:
     if not Path(place).is_file():
         raise FileError(f"{place}: no such file")
     path = Path(place)
+    plain = name.rpartition("::")[2]
     if path.suffix not in flags.IR and not re.search(
-        rf"\b{re.escape(name)}\b", path.read_text("utf-8", "replace")
+        rf"\b{re.escape(plain)}\b", path.read_text("utf-8", "replace")
     ):
         # it may still come from a file that this one includes
         known = build.names(path, flags.of(path, cflags))
-        if name not in known:
+        if plain not in known:
             raise UnknownNameError("function", name, known, f"(functions of {path})")
     return Target(path, name)
 
@@ -279,14 +280,16 @@ def _from_ir(path: Path) -> build.Built:
 
 
 def subprogram(path: Path, name: str, ir: str, arguments_given: int) -> Subprogram:
-    """The function `name` of a module, by its own name or that in the IR.
+    """The function `name` of a module, by its own name, with the spaces that it lies in, or by that in the IR.
 
     Raises:
         UnknownNameError: there is none, with near matches.
         RooflabError: several of that name, none of which takes so many arguments alone.
     """
     known = list(DebugInfo(ir).subprograms())
-    found = [each for each in known if name in (each.name, each.linkage)]
+    *spaces, plain = name.split("::")
+    mangled = "".join(f"{len(each)}{each}" for each in (*spaces, plain)) if spaces else ""
+    found = [each for each in known if plain in (each.name, each.linkage) and mangled in each.linkage]
     own = [each for each in found if each.file == str(path.resolve())]
     found = own or found
     if len(found) > 1:

@@ -56,6 +56,13 @@ def is_ours(path: str) -> bool:
     return path.endswith((*C, *CXX, *IR))
 
 
+def named(text: str) -> tuple[str, str]:
+    """The file and the function of "FILE:NAME", of C++ "FILE:SPACE::NAME" too; as rpartition(":") has others."""
+    ends = (at for at, letter in enumerate(text) if letter == ":" and is_ours(text[:at]))
+    at = next(ends, text.rfind(":"))
+    return text[: max(at, 0)], text[at + 1 :]
+
+
 def of(path: Path, cflags: str | None) -> Flags:
     """The flags of the file at `path`: `cflags`, else its entry in a compile_commands.json, else `DEFAULT`.
 

@@ -107,6 +107,7 @@ def lower(ir: str, main: Subprogram) -> Lowered:
         if function.is_declaration:
             continue
         if function.name == main.linkage:
+            function.linkage = "external"  # a static one that nothing calls would be left out
             for argument, parameter in zip(function.arguments, main.parameters, strict=False):
                 argument.name = f"arg.{parameter.name}"
         else:
