@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rooflab.model.kernels.cpu.walk import Walk, innermost, loops, walk
+from rooflab.model.kernels.cpu.walk import Walk, axis_order, innermost, loops, strides_of, walk
 from rooflab.types.work import TensorSpec
 
 
@@ -31,6 +31,8 @@ def operands(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             made.append(whole[tuple(slice(0, size) for size in own)])
         else:
             made.append(np.zeros(own))
+    if draw(st.booleans()):  # one of them transposed, the other not: their orders disagree
+        made[0] = np.zeros(made[0].shape[::-1]).T
     return made[0], made[1], np.zeros(shape)
 
 
@@ -43,11 +45,22 @@ def test_the_inner_loops_are_those_of_numpys_own_iterator(
     iterator = np.nditer(
         [a, b, out], flags=["external_loop"], op_flags=[["readonly"], ["readonly"], ["readwrite"]], order="K"
     )
+    out.flat = range(out.size)
     found = loops((spec(a), spec(b), spec(out)), out.shape)
     with iterator:
-        lengths = [len(chunk[2]) for chunk in iterator]
+        visits = [chunk[2].astype(int).tolist() for chunk in iterator]
+    lengths = [len(visit) for visit in visits]
     assert found[-1] == lengths[0]
     assert np.prod(found[:-1], initial=1) == len(lengths)
+    assert [each for visit in visits for each in visit] == _order_of_loops((a, b, out), out.shape)
+
+
+def _order_of_loops(arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> list[int]:
+    """Elements of the last array in the order of loops over `axis_order`, outermost first."""
+    axes = axis_order(shape, [strides_of(spec(each), shape) for each in arrays if each.size > 1])
+    whole = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    rest = [axis for axis in range(len(shape)) if axis not in axes]
+    return whole.transpose([*rest, *axes]).ravel().tolist()
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from rooflab.dtypes import dtype as number_format
 from rooflab.machines.microarchitecture import stated as stated_microarchitecture
 from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
-from rooflab.model.kernels.cpu import core_times
-from rooflab.model.kernels.cpu.walk import LINE_BYTES, Stride, Walk, innermost, walk
+from rooflab.model.kernels.cpu import core_times, strided
+from rooflab.model.kernels.cpu.walk import LINE_BYTES, Walk, axis_order, innermost, walk
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.functions import REAL
 
@@ -73,6 +73,7 @@ COLUMNS = (
     "partitioned",
     "sums_bytes",
     "past_caches",
+    *strided.COLUMNS,
 )
 
 
@@ -108,6 +109,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
         # A sum down the rows reads and writes its running sums at each row.
         outputs[0].nbytes if down else 0.0,
         float(op.kind == "copy"),
+        *(strided.NOTHING if torch else strided.strided(op, inputs, outputs)),
     )
 
 
@@ -204,9 +206,10 @@ def _narrow(specs: Specs) -> bool:
 
 
 def _along_rows(op: Op, x: TensorSpec, out: TensorSpec) -> bool:
-    """Whether a reduction sums neighbours: its last dimension is gone."""
+    """Whether a reduction sums neighbours in memory: the dimension of the smallest step is gone."""
     if op.attrs.get("dims") is not None and x.shape:
-        return len(x.shape) - 1 in op.attrs["dims"]
+        nearest = axis_order(x.shape, [x.strides])[-1:] if x.strides is not None else []
+        return (nearest[0] if nearest else len(x.shape) - 1) in op.attrs["dims"]
     kept = [size for size in out.shape if size != 1]
     return not kept or not x.shape or kept[-1] != x.shape[-1]
 
@@ -236,9 +239,7 @@ def _random(op: Op, inputs: Specs, outputs: Specs, cost: Cost, torch: bool) -> t
     """Accesses that no prefetcher foresees, and the bytes that they are spread over."""
     if op.kind in ("gather", "scatter"):
         return _picked(inputs), inputs[0].nbytes
-    if op.kind in ("layout", "copy", "cast") and not torch and inputs and inputs[0].shape:
-        return _strided(op, inputs[0])
-    if op.kind == "layout":
+    if op.kind == "layout" and torch:
         return cost.compulsory.read_bytes / LINE_BYTES, cost.compulsory.read_bytes
     if torch and op.kind == "reduction" and not _along_rows(op, inputs[0], outputs[0]):
         x = inputs[0]
@@ -267,24 +268,11 @@ def _starts(op: Op, inputs: Specs, outputs: Specs, torch: bool) -> tuple[float, 
     elif torch:
         return 0.0, 0.0
     else:  # each row is added to the running sums
-        dims = op.attrs.get("dims") or (0,)
-        loops = x.elements / max(math.prod(x.shape[max(dims) + 1 :]), 1)
+        axes = list(range(len(x.shape))) if x.strides is None else axis_order(x.shape, [x.strides])
+        summed = op.attrs.get("dims") or (0,)
+        last = max((at for at, axis in enumerate(axes) if axis in summed), default=-1)
+        loops = x.elements / max(math.prod(x.shape[axis] for axis in axes[last + 1 :]), 1)
     return (0.0, loops) if not torch and op.attrs.get("function") in _EXTREMES else (loops, 0.0)
-
-
-def _strided(op: Op, x: TensorSpec) -> tuple[float, float]:
-    """Lines that a strided copy of NumPy waits for, and the bytes they must stay in to be used again.
-
-    An inner loop goes down a column; the next one wants the neighbours in the same lines. Every access is to
-    another line, which is in the cache that holds the lines of one column beside as many that are written.
-    """
-    run = innermost(x)
-    if op.kind == "layout" and x.strides is None and len(x.shape) > 1:  # all that is known: it is transposed
-        run = Stride(x.shape[-2], round(x.shape[-1] * x.nbytes / max(x.elements, 1)))
-    lines = min(run.step_bytes / LINE_BYTES, 1.0)
-    if run.step_bytes * x.elements <= x.nbytes:
-        return 0.0, 0.0
-    return x.elements * lines, 2.0 * run.length * lines * LINE_BYTES
 
 
 def _walk(op: Op, inputs: Specs, outputs: Specs) -> Walk:
@@ -323,14 +311,18 @@ def time(x: Columns, device: Device) -> KernelTimes:
     moved = core_times.traffic(x, device, threads, x["past_caches"])
     sums = core_times.running_s(x, device)
     random = x["random_accesses"] * core_times.latency_s(x["table_bytes"], device) / c("cpu.core_misses") / threads
-    memory = np.maximum(moved.memory_s, random)
+    columns = strided.waits_s(x, device, threads)
+    memory = np.maximum(moved.memory_s, random + columns)
     # A gather copies one row while it waits for the next; a strided copy waits for each line.
-    waits = np.where(WORK.index("piece") == x["work"], np.maximum(compute, random), compute + random)
+    waits = np.where(WORK.index("piece") == x["work"], np.maximum(compute, random), compute + random) + columns
     body = np.maximum(waits, moved.all_s + sums) + starts
     fresh = core_times.fresh_s(x["fresh_bytes"], torch, device)
     overhead = core_times.call_s(x["calls"], device) + core_times.allocate_s(x["fresh_bytes"], torch, device)
     overhead = overhead + core_times.start_s(threads, device)
     zero = np.zeros_like(body)
+    unsure = np.isin(x["work"], _UNSURE) | (
+        columns > moved.all_s
+    )  # in which sets and pages lines lie is not known
     return KernelTimes(
         time_s=overhead + body + fresh,
         compute_s=compute + starts + zero,
@@ -338,7 +330,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
         cache_s=moved.cache_s + zero,
         memory_s=memory + fresh + zero,
         overhead_s=overhead + zero,
-        spread=np.where(np.isin(x["work"], _UNSURE), c("numpy.algorithm_spread"), c("cpu_stream.spread")) + zero,
+        spread=np.where(unsure, c("numpy.algorithm_spread"), c("cpu_stream.spread")) + zero,
         kernels=zero + 1,
     )
 

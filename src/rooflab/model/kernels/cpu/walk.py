@@ -8,6 +8,7 @@ that are no single run are copied into one, row by row, and the inner loops go o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rooflab.dtypes import dtype as number_format
@@ -36,7 +37,7 @@ class Stride(NamedTuple):
 
 def strides_of(spec: TensorSpec, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of `spec` in elements, one for each dimension of `shape`, to which it is broadcast."""
-    own = spec.strides if spec.strides is not None else _c_strides(spec.shape)
+    own = spec.strides if spec.strides is not None else contiguous(spec.shape)
     ahead = len(shape) - len(spec.shape)
     return (0,) * max(ahead, 0) + tuple(
         0 if size == 1 else stride for size, stride in zip(spec.shape, own, strict=True)
@@ -46,7 +47,7 @@ def strides_of(spec: TensorSpec, shape: tuple[int, ...]) -> tuple[int, ...]:
 def walk(operands: tuple[TensorSpec, ...], shape: tuple[int, ...]) -> Walk:
     """The rows that a ufunc's operands are copied in, over results of `shape`; none where all are one run."""
     strides = _strides(operands, shape)
-    axes = _order(shape, strides)
+    axes = axis_order(shape, strides)
     sizes = [shape[axis] for axis in axes]
     together = loops(operands, shape)
     in_rows = len(together) > 1 and together[-1] < BUFFER_ELEMENTS  # a longer row is walked where it lies
@@ -63,13 +64,13 @@ def walk(operands: tuple[TensorSpec, ...], shape: tuple[int, ...]) -> Walk:
 def loops(operands: tuple[TensorSpec, ...], shape: tuple[int, ...]) -> list[int]:
     """Sizes of the loops that all operands share over results of `shape`, the innermost last."""
     strides = _strides(operands, shape)
-    axes = _order(shape, strides)
+    axes = axis_order(shape, strides)
     return _runs([shape[axis] for axis in axes], [[each[axis] for axis in axes] for each in strides])
 
 
 def innermost(spec: TensorSpec) -> Stride:
     """The run along which a copy into the usual order reads `spec`; of a whole array it is the array."""
-    own = spec.strides if spec.strides is not None else _c_strides(spec.shape)
+    own = spec.strides if spec.strides is not None else contiguous(spec.shape)
     axes = [axis for axis, size in enumerate(spec.shape) if size > 1]
     if not axes:
         return Stride(1, 0)
@@ -89,7 +90,8 @@ def _fitting(operands: tuple[TensorSpec, ...], shape: tuple[int, ...]) -> list[T
     return [spec for spec in operands if spec.elements > 1 and len(spec.shape) <= len(shape)]
 
 
-def _c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of a whole array in the usual order, C's."""
     found, step = [], 1
     for size in reversed(shape):
         found.append(step)
@@ -97,10 +99,26 @@ def _c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def _order(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> list[int]:
-    """Axes that have more than one element, those of the widest strides outermost."""
-    axes = [axis for axis, size in enumerate(shape) if size > 1]
-    return sorted(axes, key=lambda axis: -max((abs(each[axis]) for each in strides), default=0))
+def axis_order(shape: tuple[int, ...], strides: Sequence[tuple[int, ...]]) -> list[int]:
+    """Axes that have more than one element, outermost first, as NumPy's iterator sorts them.
+
+    An insertion sort from the innermost axis on: an axis goes inside another where all operands that step along
+    both take smaller steps along it; where they disagree, or take equal ones, the usual order stays.
+    """
+    axes: list[int] = []  # innermost first
+    for axis in (at for at in reversed(range(len(shape))) if shape[at] > 1):
+        place = len(axes)
+        for below in reversed(range(len(axes))):
+            both = [
+                (abs(each[axis]), abs(each[axes[below]])) for each in strides if each[axis] and each[axes[below]]
+            ]
+            if not both:
+                continue
+            if any(mine >= other for mine, other in both):
+                break
+            place = below
+        axes.insert(place, axis)
+    return axes[::-1]
 
 
 def _runs(sizes: list[int], strides: list[list[int]]) -> list[int]:
