@@ -187,6 +187,22 @@ def test_a_matrix_times_its_own_transpose_is_a_triangle(fn, flop):
     assert rooflab.analyze(fn, M).flop == flop
 
 
+@pytest.mark.parametrize(
+    ("fn", "attrs"),
+    [
+        (lambda x, m: x[m], {"runs": 3}),
+        (lambda x, m: np.compress(m, x), {"rows": 6}),
+        (lambda x, m: x.reshape(10, 1)[m], {"rows": 6}),
+        (lambda x, m: x[np.flatnonzero(m)], {}),
+    ],
+)
+def test_a_mask_says_what_it_picks(fn, attrs):
+    mask = np.array([1, 1, 0, 1, 0, 0, 0, 1, 1, 1], dtype=bool)
+    graph = rooflab.analyze(fn, np.arange(10.0), mask).graph
+    assert [op.attrs for op in graph.ops if op.kind == "gather"] == [attrs]
+    assert sum("count" in op.name for op in graph.ops) == 0  # nothing that only we asked for
+
+
 def test_a_function_of_indices_is_counted():
     report = rooflab.analyze(lambda: np.fromfunction(lambda i, j: np.sin(i) * j, (10, 10)))
     assert report.flop == 200  # a sine and a product each

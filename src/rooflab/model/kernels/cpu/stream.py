@@ -20,8 +20,10 @@ from rooflab.work.formulas.functions import REAL
 _LAPACK = ("factor", "eigen")
 IN_FLOP = ("divide", "root", "exp", "log", "trig", "trig64", "convert", "softmax", "norm", "stencil", *_LAPACK)
 # Algorithms whose steps their own formulas count; what a step takes differs more than an element of a stream does.
-ALGORITHMS = ("compare", "order", "part", "search", "transform", "draw", "tally")
-IN_CLOCKS = ("libm", "reduce", "scan", "select", "pool_max", "pool_mean", "transpose", "piece", *ALGORITHMS)
+ALGORITHMS = ("compare", "order", "part", "search", "transform", "draw", "tally", "at")
+# A row that an index picks; what NumPy has loops of its own for: an element of one dimension, a run of a mask.
+PICKED = ("piece", "element", "run")
+IN_CLOCKS = ("libm", "reduce", "scan", "select", "pool_max", "pool_mean", "transpose", *PICKED, *ALGORITHMS)
 # FLOP that somebody counted of an operation of their own: at the peak, which is the least that is known of them.
 COUNTED = "counted"
 WORK = ("nothing", *IN_FLOP, *IN_CLOCKS, COUNTED)
@@ -132,7 +134,7 @@ def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> 
     if kind == "reduction":
         return ("reduce" if _along_rows(op, inputs[0], outputs[0]) else "nothing"), float(elements)
     if kind in ("gather", "scatter"):
-        return "piece", _picked(inputs)
+        return _pick(op, inputs, torch), _picked(op, inputs)
     if kind == "conv" and not torch:
         # BLAS's dot product takes about half as long as a pairwise sum.
         return "reduce", outputs[0].elements * 0.5 * math.prod(op.attrs.get("kernel", (1,)))
@@ -155,7 +157,8 @@ def _steps(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> tuple[str, floa
             return "part", 2.0 * inputs[0].elements
         return ("order" if function == "argsort" else "compare"), inputs[0].elements * depth
     if kind == "scatter" and op.attrs.get("accumulate"):
-        return "tally", float(op.attrs.get("elements", inputs[-1].elements))
+        indexed = not op.name.endswith(".at") or len(inputs[0].shape) == 1
+        return ("tally" if indexed else "at"), float(op.attrs.get("elements", inputs[-1].elements))
     if kind == "random":
         return "draw", float(sum(spec.elements for spec in outputs))
     return (_ALGORITHMS[kind], flop) if kind in _ALGORITHMS else None
@@ -230,15 +233,25 @@ def _grain(op: Op, elements: int, torch: bool) -> float:
     return 0.0 if serial or not torch else float(elements)
 
 
-def _picked(inputs: Specs) -> float:
-    """Rows of a table that its indices pick."""
-    return float(min((spec.elements for spec in inputs[1:]), default=0))
+def _pick(op: Op, inputs: Specs, torch: bool) -> str:
+    """How NumPy picks: runs of a mask, single elements of one dimension, or rows, each by itself."""
+    if "runs" in op.attrs:
+        return "run"
+    plain = not torch and len(inputs) > 1 and len(inputs[0].shape) == 1
+    return "element" if plain else "piece"
+
+
+def _picked(op: Op, inputs: Specs) -> float:
+    """Rows of a table that its indices pick, or runs that a mask leaves."""
+    known = op.attrs.get("runs", op.attrs.get("rows"))
+    return float(min((spec.elements for spec in inputs[1:]), default=0) if known is None else known)
 
 
 def _random(op: Op, inputs: Specs, outputs: Specs, cost: Cost, torch: bool) -> tuple[float, float]:
     """Accesses that no prefetcher foresees, and the bytes that they are spread over."""
     if op.kind in ("gather", "scatter"):
-        return _picked(inputs), inputs[0].nbytes
+        in_order = not {"runs", "rows"}.isdisjoint(op.attrs)  # what a mask picks, prefetchers foresee
+        return (0.0, 0.0) if in_order else (_picked(op, inputs), inputs[0].nbytes)
     if op.kind == "layout" and torch:
         return cost.compulsory.read_bytes / LINE_BYTES, cost.compulsory.read_bytes
     if torch and op.kind == "reduction" and not _along_rows(op, inputs[0], outputs[0]):
@@ -310,11 +323,17 @@ def time(x: Columns, device: Device) -> KernelTimes:
     starts = x["loop_starts"] * starts / threads + _walking_s(x, device)
     moved = core_times.traffic(x, device, threads, x["past_caches"])
     sums = core_times.running_s(x, device)
-    random = x["random_accesses"] * core_times.latency_s(x["table_bytes"], device) / c("cpu.core_misses") / threads
+    # Between two rows a core copies one; single elements are as many under way as it has buffers for.
+    single = np.isin(x["work"], _SINGLE)
+    at_once = np.where(single, c("loop.gathered_in_flight"), c("cpu.core_misses"))
+    random = x["random_accesses"] * core_times.latency_s(x["table_bytes"], device) / at_once / threads
     columns = strided.waits_s(x, device, threads)
     memory = np.maximum(moved.memory_s, random + columns)
     # A gather copies one row while it waits for the next; a strided copy waits for each line.
-    waits = np.where(WORK.index("piece") == x["work"], np.maximum(compute, random), compute + random) + columns
+    waits = (
+        np.where(single | (WORK.index("piece") == x["work"]), np.maximum(compute, random), compute + random)
+        + columns
+    )
     body = np.maximum(waits, moved.all_s + sums) + starts
     fresh = core_times.fresh_s(x["fresh_bytes"], torch, device)
     overhead = core_times.call_s(x["calls"], device) + core_times.allocate_s(x["fresh_bytes"], torch, device)
@@ -368,6 +387,7 @@ def _unit_s(work: np.ndarray, torch: np.ndarray, peak: np.ndarray, device: Devic
     return flop[at] / peak + clocks[at] / device.clock_hz
 
 
+_SINGLE = (WORK.index("element"), WORK.index("tally"))
 _UNSURE = tuple(WORK.index(name) for name in (*ALGORITHMS, *_LAPACK))
 
 MECHANISM = Mechanism("cpu_stream", ("cpu",), (), COLUMNS, features, time)

@@ -211,7 +211,25 @@ def _put(call: Call, kind: str, attrs: Attrs) -> Derived:
 
 
 def _masked(call: Call, kind: str, attrs: Attrs) -> Derived:
-    return Derived(kind, attrs, swapped=True)  # the mask comes first
+    mask = call.args[0]
+    plain = mask.view(np.ndarray) if isinstance(mask, np.ndarray) else mask
+    rows = int(np.count_nonzero(plain))  # the indices of these are found first, then taken
+    return Derived(kind, {**attrs, "rows": rows}, swapped=True)  # the mask comes first
+
+
+def masked(array: Any, indices: Sequence[Any]) -> dict[str, int]:
+    """What the values of a mask decide: `runs` of neighbours that it picks, or `rows` where it is of rows.
+
+    A mask of all elements is walked, run by run of what is true (NumPy's mapping.c, array_boolean_subscript); one
+    of fewer dimensions becomes indices of rows.
+    """
+    if len(indices) != 1 or not isinstance(indices[0], np.ndarray) or indices[0].dtype != bool:
+        return {}
+    mask = indices[0].view(np.ndarray)
+    if mask.ndim != np.ndim(array):
+        return {"rows": int(np.count_nonzero(mask))}
+    flat = mask.ravel()
+    return {"runs": int(flat[:1].sum()) + int(np.count_nonzero(flat[1:] & ~flat[:-1]))}
 
 
 def _counted(call: Call, kind: str, attrs: Attrs) -> Derived:

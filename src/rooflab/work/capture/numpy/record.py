@@ -182,7 +182,8 @@ class Recorder:
         result = noted(found)
         if isinstance(result, Noted) and not np.may_share_memory(plain(array), found) and found.size:
             indices = self._indices(key if isinstance(key, tuple) else (key,))
-            self._note("numpy.ndarray[indices]", _Found("gather", {}), (array, *indices), (result,))
+            found_by = _Found("gather", recipes.masked(array, indices))
+            self._note("numpy.ndarray[indices]", found_by, (array, *indices), (result,))
         return result
 
     def put(self, array: Noted, key: Any, value: Any) -> None:
@@ -198,7 +199,12 @@ class Recorder:
         operand = (value,) if isinstance(value, np.ndarray) and value.ndim else ()
         if indices:
             target = plain(array)[plain(key)]
-            attrs = {"in_place": True, "base": True, "elements": int(target.size)}
+            attrs = {
+                "in_place": True,
+                "base": True,
+                "elements": int(target.size),
+                **recipes.masked(array, indices),
+            }
             self._note("numpy.ndarray[indices] =", _Found("scatter", attrs), (array, *indices, *operand), (array,))
             return
         part = array.view(np.ndarray)[key].view(Noted)
