@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 import rooflab
 from rooflab.model.device.device import device_of
-from rooflab.model.kernels.cpu.strided import NOTHING, Strided, strided
+from rooflab.model.kernels.cpu.strided import NOTHING, Strided, mirrored, strided
 from rooflab.types.work import Op, TensorSpec
 from support.model.one_op import seconds, tensor
 
@@ -76,3 +77,15 @@ def test_a_reduction_of_a_transposed_array_takes_the_time_of_that_which_it_views
 def test_no_line_is_waited_for_in_an_empty_array() -> None:
     x = tensor(0, 5, of="fp64", strides=(1, 1))
     assert of("copy", x, x) == NOTHING
+
+
+def test_the_triangle_of_a_matrix_times_its_own_transpose_is_copied_down_columns() -> None:
+    # 2000 × 100: 2000·2001/2 sums of 100 products; the triangle without its diagonal is copied, 8 numbers a line
+    out = (tensor(2000, 2000, of="fp64"),)
+    triangle = 2000 * 1999 // 2
+    attrs = {"k": 100, "fma": 100 * 2000 * 2001 // 2}
+    op = Op(name="numpy.matmul", kind="matmul", inputs=(), outputs=(), attrs=attrs)
+    # 16,000 B = 250 lines: every second set
+    assert mirrored(op, out) == Strided(triangle * 7 / 8, triangle / 8, 2000 * 64, 2)
+    assert mirrored(replace(op, attrs={"k": 100}), out) == NOTHING
+    assert mirrored(replace(op, name="aten.mm"), out) == NOTHING

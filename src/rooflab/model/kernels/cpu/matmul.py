@@ -8,7 +8,7 @@ import numpy as np
 
 from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
-from rooflab.model.kernels.cpu import core_times, library
+from rooflab.model.kernels.cpu import core_times, library, strided
 from rooflab.types.work import Cost, Op
 
 KINDS = ("matmul", "conv", "attention", "grouped_matmul", "rnn", "conv_backward", "attention_backward")
@@ -27,6 +27,7 @@ COLUMNS = (
     "vector",
     "plain",
     "outer",
+    *strided.COLUMNS,
 )
 FORMATS = ("fp64", "fp32", "bf16", "fp16", "int8")
 SHARES = ("numpy.product_share", "torch.product_share", "torch.conv_share", "torch.attention_share")
@@ -62,6 +63,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         float(op.kind == "matmul" and any(len(spec.shape) == 1 for spec in inputs[:2])),
         float(op.kind == "matmul" and len(inputs) > 1),
         _outer(op, inputs),
+        *strided.mirrored(op, outputs),
     )
 
 
@@ -130,6 +132,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
     total_s, compute_s, start_s, near_s, cache_s, memory_s = best
     fresh_s = core_times.fresh_s(x["fresh_bytes"], x["torch"], device)
     call_s = core_times.call_s(x["calls"], device) + core_times.allocate_s(x["fresh_bytes"], x["torch"], device)
+    mirror_s = strided.waits_s(x, device, np.ones_like(zero))
     spread = c("cpu_matmul.spread") + zero
     measured = library.library_times(x, device, FORMATS)
     if measured is not None:
@@ -146,13 +149,13 @@ def time(x: Columns, device: Device) -> KernelTimes:
         )
         total_s = np.where(measured.known, compute_s + cache_s + memory_s, total_s)
     return KernelTimes(
-        time_s=total_s + call_s + fresh_s + zero,
+        time_s=total_s + call_s + fresh_s + mirror_s + zero,
         compute_s=compute_s + zero,
         near_s=near_s + zero,
         cache_s=cache_s + zero,
-        memory_s=memory_s + fresh_s + zero,
+        memory_s=memory_s + fresh_s + mirror_s + zero,
         overhead_s=call_s + start_s + zero,
-        spread=spread,
+        spread=np.maximum(spread, np.where(mirror_s > total_s / 2, c("numpy.algorithm_spread"), 0.0)),
         kernels=zero + 1,
     )
 

@@ -55,6 +55,29 @@ def strided(op: Op, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, .
     return _of(operands, shape, copies=op.kind != "pointwise")
 
 
+def mirrored(op: Op, outputs: tuple[TensorSpec, ...]) -> Strided:
+    """The lines that NumPy steps through to copy one triangle of a matrix times its own transpose to the other.
+
+    BLAS's syrk leaves a triangle; two plain loops copy it, reading along rows and writing down columns
+    (numpy/_core/src/common/cblasfuncs.c, `syrk`), of half the rows in the mean.
+    """
+    out = outputs[0]
+    rows = out.shape[-1] if len(out.shape) > 1 else 0
+    triangle = rows * (rows + 1) // 2
+    products = math.prod(out.shape[:-2])
+    if (
+        core_times.is_torch(op)
+        or not triangle
+        or op.attrs.get("fma") != products * op.attrs.get("k", 0) * triangle
+    ):
+        return NOTHING
+    item = out.nbytes / max(out.elements, 1)
+    copied, lines = float(triangle - rows), (triangle - rows) * item / LINE_BYTES
+    step = rows * item
+    first = products * lines * min(step / core_times.PAGE_BYTES, 1.0)
+    return Strided(products * (copied - lines), first, rows * LINE_BYTES, _shared_factor(step / LINE_BYTES))
+
+
 def _moved(
     op: Op, inputs: tuple[TensorSpec, ...], out: TensorSpec
 ) -> tuple[tuple[TensorSpec, ...], tuple[int, ...]]:
