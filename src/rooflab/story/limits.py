@@ -16,15 +16,19 @@ _ORDER = {"overhead-bound": 0, "memory-bound": 1, "balanced": 2, "compute-bound"
 
 
 def limits_of(rows: Sequence[ProfileRow], times: Timeline, machine: Machine | None) -> tuple[Limit, ...]:
-    """Overhead by its cause, then each level of memory near to far, then engines, then what is not known."""
+    """Overhead by its cause, then each level of memory near to far, then engines, then what is not known.
+
+    What binds a prediction limits no more of a row than the prediction allows, its upper end: what a row took
+    beyond that is not known. Of a row whose kernels were counted all of its time is explained.
+    """
     seconds: dict[tuple[str | None, str | None], float] = {}
     for device in times.devices:
         for idle in device.idle:
             key = ("overhead-bound", idle.cause)
             seconds[key] = seconds.get(key, 0.0) + idle.seconds
     for row in rows:
-        key = (row.bound, row.binds)
-        seconds[key] = seconds.get(key, 0.0) + row.time_s
+        for key, part in (((row.bound, row.binds), row.explained_s), ((None, None), row.time_s - row.explained_s)):
+            seconds[key] = seconds.get(key, 0.0) + part
     levels = [] if machine is None else [level.name for level in machine.levels]
 
     def place(key: tuple[str | None, str | None]) -> tuple[int, int, float]:

@@ -176,6 +176,14 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return None if self.prediction is None else max(self.prediction.high_s - self.pause_s, 0.0)
 
     @property
+    def explained_s(self) -> float:
+        """Measured seconds that `bound` explains: all where kernels were counted, else up to the upper end."""
+        counted = self.placement is not None and self.counted is not None
+        if counted or self.expected_high_s is None:
+            return self.time_s
+        return min(self.time_s, self.expected_high_s)
+
+    @property
     def beyond_s(self) -> float | None:
         """Measured less expected seconds."""
         return None if self.expected_s is None else self.time_s - self.expected_s

@@ -44,6 +44,32 @@ def contraction(equation: str, shapes: Sequence[tuple[int, ...]]) -> Contraction
     return Contraction("matmul", k, _steps(terms, output, sizes))
 
 
+def of_diagonals(equation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[str, list[tuple[int, ...]]]:
+    """The equation with each label once a term, and the shapes of what it then reads: "ii->" the diagonal alone.
+
+    Raises:
+        ValueError: terms that do not fit the operands.
+    """
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if all(len(set(term.replace(".", ""))) == len(term.replace(".", "")) for term in terms):
+        return equation, list(shapes)
+    if not arrow:  # labels that occur once, in alphabetical order, after those of an ellipsis
+        letters = left.replace("...", "").replace(",", "")
+        once = "".join(sorted(one for one in set(letters) if letters.count(one) == 1))
+        right = ("..." if "..." in left else "") + once
+    shorter, read = [], []
+    for term, shape in zip(terms, shapes, strict=True):
+        labels = _labels(term, shape)
+        at = [place for place, label in enumerate(labels) if labels.index(label) == place]
+        before, dots, after = term.partition("...")
+        first = "".join(dict.fromkeys(before))
+        rest = "".join(one for one in dict.fromkeys(after) if one not in first)
+        shorter.append(first + dots + rest)
+        read.append(tuple(shape[place] for place in at))
+    return f"{','.join(shorter)}->{right}", read
+
+
 def _steps(terms: list[list[str]], output: list[str], sizes: dict[str, int]) -> int:
     """Multiply-adds of contracting the first two terms, the result with the third, and so on."""
     total = 0

@@ -371,8 +371,10 @@ RESULTS = [
     ("counter", lambda x: jnp.arange(5), 20),
     ("reshaped", lambda x: x.reshape(4, 8), 0),
     ("unchanged", lambda x: x, 0),
-    # the product is written in the order it is wanted: two operands, one result
-    ("a product transposed", lambda x: (x @ x.T).T, 4 * (32 + 32 + 64)),
+    # the product is written in the order it is wanted: two looks at one operand, one result
+    ("a product transposed", lambda x: (x @ x.T).T, 4 * (32 + 64)),
+    # two halves, one of them transposed: each 16 numbers of x, apart
+    ("halves", lambda x: x[:4] @ x[4:].T, 4 * (16 + 16 + 16)),
 ]
 
 

@@ -107,6 +107,16 @@ def _causes(profile: Profile) -> Table:
     return Table("What was found", ("rule", "time of it: what was found → what may help"), rows, words=2)
 
 
+def beyond_predictions(profile: Profile) -> str | None:
+    """That operations took longer than predicted, where that is most of what no limit is known of; else None."""
+    unknown = sum(one.seconds for one in profile.limits if one.bound is None)
+    beyond = sum(row.time_s - row.explained_s for row in profile.rows)
+    if not unknown or beyond < unknown / 2:
+        return None
+    share = units.percent(beyond / sum(one.seconds for one in profile.limits))
+    return f"{share} of the time is beyond what was predicted of its operations"
+
+
 def run(profile: Profile) -> list[str]:
     """What the devices did: busy, overlap, queues, steps, memory."""
     devices = profile.timeline.devices
@@ -125,6 +135,8 @@ def _sentences(profile: Profile) -> list[str]:
         total = sum(one.seconds for one in profile.limits)
         by = "waiting, the file does not say for what" if profile.binds == "unknown" else profile.binds
         lines.append(f"Limited by: {profile.bound}, {by} ({units.percent(most / total)} of the time).")
+    elif (beyond := beyond_predictions(profile)) is not None:
+        lines.append(f"Limited by: not known, {beyond}.")
     lines += run(profile)
     if profile.coverage is not None:
         lines.append(

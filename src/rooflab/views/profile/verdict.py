@@ -5,7 +5,7 @@ from __future__ import annotations
 from rooflab.types.profile import Profile
 from rooflab.units import duration, percent, si
 from rooflab.views.common.table import UNKNOWN
-from rooflab.views.profile.sheet import CAUSES, KERNEL_START, said
+from rooflab.views.profile.sheet import CAUSES, KERNEL_START, beyond_predictions, said
 
 _BOUNDS = {
     "memory-bound": "Memory traffic limited it: {}",
@@ -22,6 +22,8 @@ def headline(profile: Profile) -> str:
         return "What limited it is not known: the file holds no time of an operation"
     share = f"{percent(most.seconds / total)} of the time"
     if profile.bound is None or profile.binds is None:
+        if (beyond := beyond_predictions(profile)) is not None:
+            return f"What limited it is not known: {beyond}"
         why = "no machine is known" if profile.machine is None else "too little of it could be counted"
         return f"What limited it is not known for {share}: {why}"
     if profile.bound == "overhead-bound":

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from rooflab.work.capture.onnx.fold import FOLDS, folded  # noqa: E402
 from rooflab.work.capture.onnx.values import attributes, of_content  # noqa: E402
-from rooflab.work.einsum import contraction  # noqa: E402
+from rooflab.work.einsum import contraction, of_diagonals  # noqa: E402
 
 node = onnx.helper.make_node
 
@@ -127,3 +127,24 @@ def test_two_operands_multiply_once_for_each_index(terms, sizes, data):
 )
 def test_kinds_of_equations(equation, shapes, kind):
     assert contraction(equation, shapes).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "shorter", "read"),
+    [
+        ("ii->", [(5, 5)], "i->", [(5,)]),
+        ("ii", [(5, 5)], "i->", [(5,)]),
+        ("bii,ij->bj", [(2, 5, 5), (5, 3)], "bi,ij->bj", [(2, 5), (5, 3)]),
+        ("...ii->...", [(7, 5, 5)], "...i->...", [(7, 5)]),
+        ("i...i", [(5, 7, 5)], "i...->...", [(5, 7)]),
+        ("ij,jk", [(2, 3), (3, 4)], "ij,jk", [(2, 3), (3, 4)]),
+    ],
+)
+def test_a_label_twice_reads_the_diagonal(equation, shapes, shorter, read):
+    assert of_diagonals(equation, shapes) == (shorter, read)
+    # the same numbers, by NumPy
+    arrays = [np.random.default_rng(0).random(shape) for shape in shapes]
+    terms, less = (text.partition("->")[0].split(",") for text in (equation, shorter))
+    short = [np.einsum(f"{old}->{new}", one) for one, old, new in zip(arrays, terms, less, strict=True)]
+    assert [one.shape for one in short] == read
+    np.testing.assert_allclose(np.einsum(shorter, *short), np.einsum(equation, *arrays))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import rooflab
+
 onnx = pytest.importorskip("onnx")
 node = onnx.helper.make_node
 MS = "com.microsoft"
@@ -181,3 +183,13 @@ def test_experts_count_those_that_are_chosen(counted, multiply_adds, moved):
     assert multiply_adds(graph) == 3 * 2 * (16 * 32 + 32 * 16)
     # 3 tokens × 2 experts: at most 6 of the 8 experts' weights are read
     assert moved(graph) == 4 * (3 * 16 + 3 * 8 + 6 * 2 * 16 * 32 + 3 * 16)
+
+
+@pytest.mark.parametrize(
+    ("equation", "flop", "read", "written"),
+    [("ii->", 1000, 4000, 4), ("ii", 1000, 4000, 4), ("ii->i", 0, 4000, 4000), ("ii,i->", 2000, 8000, 4)],
+)
+def test_an_einsum_of_a_diagonal_reads_the_diagonal(model, equation, flop, read, written):
+    inputs = {"x": [1000, 1000]} | ({"w": [1000]} if "," in equation else {})
+    report = rooflab.analyze(str(model([node("Einsum", list(inputs), ["y"], equation=equation)], inputs)))
+    assert (report.flop, report.read_bytes, report.write_bytes) == (flop, read, written)

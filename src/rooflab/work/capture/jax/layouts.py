@@ -22,7 +22,7 @@ UNKNOWN = Layout()
 
 def of_look(eqn: Any, source: TensorSpec, shape: tuple[int, ...], position: int) -> Layout:
     """Where result `position` of `eqn`, of `shape`, lies in what `source` lies in; unknown for all but slices,
-    parts of a split, arrays backwards, and other shapes of the same elements.
+    parts of a split, arrays backwards or with their dimensions exchanged, and other shapes of the same elements.
     """
     size = dtype(source.dtype).nbytes
     if source.start_bytes is None or size != int(size):
@@ -42,6 +42,8 @@ def of_look(eqn: Any, source: TensorSpec, shape: tuple[int, ...], position: int)
         start += int(size) * sum((source.shape[dim] - 1) * steps[dim] for dim in backwards)
         turned = tuple(-step if dim in backwards else step for dim, step in enumerate(steps))
         return _layout(start, shape, turned)
+    if name == "transpose":
+        return _layout(start, shape, tuple(steps[dim] for dim in params["permutation"]))
     if name in _SAME:
         if source.strides is None:
             return Layout(start)

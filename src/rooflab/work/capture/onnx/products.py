@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rooflab.work.capture.onnx.node import Node, NodeOp, Operand, on_chip, slice_of
-from rooflab.work.einsum import contraction
+from rooflab.work.einsum import contraction, of_diagonals
 
 _INT8_INPUTS = 4  # accuracy_level of MatMulNBits at which A is quantised to int8 before the product
 
@@ -47,14 +47,23 @@ def matmul_n_bits(node: Node) -> list[NodeOp]:
 
 
 def einsum(node: Node) -> list[NodeOp]:
-    """Einsum: one operand moves or is summed; two multiply; more are contracted from left to right."""
-    operands = node.present()
-    product = contraction(node.attrs["equation"], [value.shape for value in operands])
+    """Einsum: one operand moves or is summed; two multiply; more are contracted from left to right.
+
+    Of an operand with a label twice the diagonal is read.
+    """
+    given = node.present()
+    equation, shapes = of_diagonals(node.attrs["equation"], [value.shape for value in given])
+    operands = tuple(
+        value if shape == value.shape else slice_of(node.spec(place), shape)
+        for place, (value, shape) in enumerate(zip(given, shapes, strict=True))
+    )
+    product = contraction(equation, shapes)
     if product.kind == "matmul":
         attrs = {"k": product.k, "fma": product.multiply_adds}
         return [NodeOp("matmul", operands, node.results(), attrs)]
     function = {"pointwise": "mul", "reduction": "sum"}.get(product.kind)
-    return [NodeOp(product.kind, operands, node.results(), {"function": function} if function else {})]
+    kind = "layout" if product.kind == "view" and equation != node.attrs["equation"] else product.kind
+    return [NodeOp(kind, operands, node.results(), {"function": function} if function else {})]
 
 
 def conv(node: Node) -> list[NodeOp]:
