@@ -85,9 +85,9 @@ def _moved(
 
     Of a "layout" whose operands state no strides, all that is known is that it is transposed.
     """
-    if not inputs or (len(inputs) > 1 and any(each.shape != out.shape for each in inputs)):
+    x = next(iter(inputs), None)
+    if x is None or (inputs[1:] and any(each.shape != out.shape for each in inputs)):
         return (), ()  # parts of a whole, each copied by itself
-    x = inputs[0]
     written = out if out.shape == x.shape else TensorSpec(x.shape, out.dtype, out.nbytes)
     if op.kind == "layout" and x.strides is None and written.strides is None and len(x.shape) > 1:
         turned = (*x.shape[:-2], x.shape[-1], x.shape[-2])
