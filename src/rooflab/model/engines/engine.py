@@ -52,6 +52,9 @@ class Engine:
     graphs_prompts: bool
     stream_rows: float
     one_by_one: bool
+    eager: bool
+    position_calls: float
+    copies_keys: bool
     flash_attention: bool
     joins_operations: bool
     widens_once: bool

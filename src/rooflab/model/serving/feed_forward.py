@@ -52,7 +52,11 @@ def _dense(
     made = linear(run, layer, "up", count, tokens, (mine,) * (1 + gated), hidden, stored, scaled=True)
     reads = 2.0 * (1 + gated)
     narrow = bool(stored.activations) and run.engine.joins_scaling
-    made.append(pointwise(layer, "activate", count, tokens * mine, reads=reads, writes=1.0 if narrow else 2.0))
+    if run.engine.eager and gated:
+        made.append(pointwise(layer, "activate", count, tokens * mine, reads=2.0, writes=2.0))
+        made.append(pointwise(layer, "times the gate", count, tokens * mine, reads=4.0, writes=2.0))
+    else:
+        made.append(pointwise(layer, "activate", count, tokens * mine, reads=reads, writes=1.0 if narrow else 2.0))
     return made + linear(run, layer, "down", count, tokens, (hidden,), mine, stored, scaled=True)
 
 

@@ -37,6 +37,7 @@ class Kernel:
         again_bytes: of those read, what another block of the kernel has read just before.
         weight_bytes: of those read, weights.
         flop: multiplications and additions of products; `dtype` that of their operands.
+        calls: of the host for each run, where every operation is a call of its own.
     """
 
     layer: str
@@ -51,6 +52,7 @@ class Kernel:
     weight_bytes: Number = 0.0
     flop: Number = 0.0
     dtype: str = "bf16"
+    calls: float = 1.0
 
 
 def product(
@@ -158,6 +160,7 @@ def _product(
         weight_bytes=weights,
         flop=2.0 * m * batch * n * k,
         dtype=stored.multiplies,
+        calls=stored.calls,
     )
 
 

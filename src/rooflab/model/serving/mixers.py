@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -101,8 +102,11 @@ def _attention(run: Run, a: Attention, count: float) -> list[Kernel]:
                 warm=2.0,
             )
         )
-    made += _positions_and_cache(run, count, q if a.rotates else 0.0, kv, kv_heads)
-    made += _attend(run, count, heads, kv_heads, a)
+    if run.engine.eager:
+        made += _position_calls(run, a, count, heads, kv_heads)
+    else:
+        made += _positions_and_cache(run, count, q if a.rotates else 0.0, kv, kv_heads)
+    made += _attend(run, count, heads, heads if run.engine.copies_keys else kv_heads, a)
     made += passed_on(run, count, float(kv), float(heads * a.values))
     if a.gate:
         made.append(pointwise(LAYER, "gate the result", count, tokens * heads * a.values, reads=4.0, writes=2.0))
@@ -198,6 +202,35 @@ def _positions_and_cache(run: Run, count: float, q: float, kv: float, kv_heads: 
         )
     )
     return made
+
+
+# Of q and of k: times the cosines, the halves turned (a sign, a copy), times the sines, the sum.
+_TURNS = 5.0
+
+
+def _position_calls(run: Run, a: Attention, count: float, heads: float, kv_heads: float) -> list[Kernel]:
+    """PyTorch's operations one by one; keys and values are copied with the new ones behind them."""
+    engine, tokens, batch = run.engine, run.tokens, run.batch
+    made: list[Kernel] = []
+    if a.rotates:
+        turned = tokens * (heads + kv_heads) * a.size / 2.0
+        made.append(pointwise(LAYER, "positions", count * 2.0 * _TURNS, turned, reads=3.0, writes=2.0))
+        angles = engine.position_calls - 2.0 * _TURNS
+        made.append(pointwise(LAYER, "angles", count * angles, tokens * float(a.size), reads=4.0, writes=4.0))
+    kept = batch.prefill_sequences * (batch.prefill_context + batch.prefill_tokens)
+    kept = (kept + batch.decode_sequences * batch.decode_context) * kv_heads * (a.size + a.values) / 2.0
+    made.append(_copied(run, "copy the cache to a longer one", count, kept, kept))
+    if engine.copies_keys and heads > kv_heads:
+        made.append(_copied(run, "copy shared keys", count, kept, kept * heads / kv_heads))
+    return made
+
+
+def _copied(run: Run, name: str, count: float, read: Number, written: Number) -> Kernel:
+    """Keys, and values, copied: so many elements of each."""
+    item = run.precision.cache_bytes
+    made = pointwise(LAYER, name, count * 2.0, written, reads=item, writes=item)
+    columns = made.columns | {"read_bytes_0": read * item}
+    return dataclasses.replace(made, columns=columns, read_bytes=read * item, warm_bytes=0.0)
 
 
 def _attend(run: Run, count: float, heads: float, kv_heads: float, a: Attention) -> list[Kernel]:

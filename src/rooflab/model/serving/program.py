@@ -169,9 +169,11 @@ def normalised(run: Run, count: float) -> list[Kernel]:
         return [norm("norm", "add and normalise", count, rows, width, reads=4.0, writes=4.0, warm=4.0)]
     elements = rows * width
     # x + residual; to fp32, its square, the mean, times the root's inverse, back to 16 bits, times the weights.
-    steps = ((4.0, 2.0), (2.0, 4.0), (4.0, 4.0), (4.0, 4.0), (4.0, 2.0), (2.0, 2.0))
+    casts = ((2.0, 4.0), (4.0, 2.0)) if run.precision.linear.multiplies != "fp32" else ()
+    steps = ((4.0, 2.0), (4.0, 4.0), (4.0, 4.0), (2.0, 2.0), *casts)
     made = [pointwise("norm", "add and normalise", count, elements, reads=r, writes=w) for r, w in steps]
-    return [*made, norm("norm", "mean of squares", count, rows, width, reads=4.0, writes=0.0, warm=4.0)]
+    made.append(norm("norm", "mean of squares", count, rows, width, reads=4.0, writes=0.0, warm=4.0))
+    return [*made, pointwise("norm", "inverse root", count * 2.0, rows, reads=4.0, writes=4.0)]
 
 
 def reduced(run: Run, layer: str, count: float) -> list[Kernel]:

@@ -220,7 +220,7 @@ class StepModel:
         settings = len(np.atleast_1d(batch.new_tokens))
         times = timed(kernels, self.device, self.network, settings, self.model.layers)
         parts = tuple(_part(kernel, each) for kernel, each in zip(kernels, times, strict=True))
-        launches = sum((each.kernels for each in times), np.zeros(1))
+        launches = sum((each.calls if self.engine.eager else each.kernels for each in times), np.zeros(1))
         if self.extras.overlap:
             parts, launches = self._halved(batch, parts, launches, settings)
         kernel_s = sum((part.seconds for part in parts), np.zeros(1))

@@ -27,7 +27,10 @@ _MECHANISMS: dict[str, Mechanism] = {
 
 
 class KernelSeconds(NamedTuple):
-    """All runs of one kernel in a step, arrays over settings; see `KernelTimes`."""
+    """All runs of one kernel in a step, arrays over settings; see `KernelTimes`.
+
+    `calls` are the host's, one a run as a rule, which may launch several `kernels`: parts of a product, their sum.
+    """
 
     seconds: np.ndarray
     compute_s: np.ndarray
@@ -38,6 +41,7 @@ class KernelSeconds(NamedTuple):
     floor_s: np.ndarray
     spread: np.ndarray
     kernels: np.ndarray
+    calls: np.ndarray
     flop: np.ndarray
     nbytes: np.ndarray
 
@@ -124,6 +128,7 @@ def _by_mechanism(
             "floor_s": floor,
             "spread": spread,
             "kernels": times.kernels,
+            "calls": flat([k.calls for k in kernels])[keep],
             "flop": flop[keep],
             "nbytes": (read + write - again)[keep],
         },
@@ -143,7 +148,7 @@ def _work(kernel: Kernel) -> Number:
     return kernel.read_bytes + kernel.write_bytes
 
 
-def _spread_out(keep: np.ndarray, shape: tuple[int, int], values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _spread_out(keep: np.ndarray, shape: tuple[int, int], values: dict[str, Number]) -> dict[str, np.ndarray]:
     found = {}
     for name, each in values.items():
         whole = np.zeros(keep.shape[0])
@@ -173,6 +178,7 @@ def _collective(kernel: Kernel, network: Network, settings: int) -> KernelSecond
         floor_s=some * times.floor_s,
         spread=zero + 0.15,
         kernels=some * 1.0,
+        calls=some * 1.0,
         flop=zero,
         nbytes=some * message,
     )

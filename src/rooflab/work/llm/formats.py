@@ -23,6 +23,7 @@ class WeightFormat:
         multiplies: the number format that both operands have when they meet.
         activations: "" where they come as they are; what they are scaled by: "tensor", "token" or "block".
         source: where the numbers come from.
+        calls: of PyTorch that a product is, where each operation is a call of its own.
     """
 
     name: str
@@ -30,6 +31,7 @@ class WeightFormat:
     multiplies: str
     source: Source
     activations: str = ""
+    calls: float = 1.0
 
     @property
     def nbytes(self) -> float:
@@ -45,7 +47,12 @@ def table() -> dict[str, WeightFormat]:
     sources = {name: msgspec.convert(each, Source) for name, each in raw["sources"].items()}
     return {
         name: WeightFormat(
-            name, float(each["bits"]), each["multiplies"], sources[each["source"]], each.get("activations", "")
+            name=name,
+            bits=float(each["bits"]),
+            multiplies=each["multiplies"],
+            source=sources[each["source"]],
+            activations=each.get("activations", ""),
+            calls=float(each.get("calls", 1.0)),
         )
         for name, each in raw["formats"].items()
     }
@@ -63,6 +70,9 @@ _ALSO = {
     "w8a8": "int8",
     "w4a16": "int4_wo",
     "w8a16": "int8_wo",
+    "load_in_8bit": "bnb_int8",
+    "load_in_4bit": "bnb_nf4",
+    "nf4": "bnb_nf4",
 }
 
 
@@ -76,7 +86,7 @@ def weight_format(name: str) -> WeightFormat:
         UnknownNameError: no such format, with near matches.
     """
     known = table()
-    key = name.casefold()
+    key = name.casefold().replace("-", "_")
     # GGUF's mixtures (Q4_K_M) are named after what most of their tensors have.
     stem, _, size = key.rpartition("_")
     for each in (key, _ALSO.get(key, ""), stem if size in _SIZES else ""):
