@@ -23,7 +23,7 @@ from rooflab.model.serving.kernels import (
     rows_of_blocks,
 )
 from rooflab.work.llm.architecture import Attention, Delta, Latent, Mixer, StateSpace
-from rooflab.work.llm.formats import WeightFormat
+from rooflab.work.llm.formats import WeightFormat, weight_format
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run
@@ -73,7 +73,16 @@ def products(
     """One product as the engine runs it."""
     if run.engine.one_by_one:
         return ggml_products.product(run, layer, name, count, m, n, k, stored)
-    return [product(layer, name, count, m, n, k, stored)]
+    if not stored.widens:
+        return [product(layer, name, count, m, n, k, stored)]
+    rows = np.asarray(m, float)
+    several = np.where(rows > 1, rows, 0.0)
+    made = pointwise(layer, f"{name}: widen weights", count, n * k * (rows > 1), reads=stored.nbytes, writes=2.0)
+    return [
+        dataclasses.replace(made, warm_bytes=0.0, weight_bytes=made.read_bytes),
+        product(layer, name, count, several, n, k, weight_format("bf16")),
+        product(layer, name, count, rows - several, n, k, stored),
+    ]
 
 
 def scaling(run: Run, layer: str, count: float, m: Number, k: float, stored: WeightFormat) -> list[Kernel]:

@@ -24,6 +24,7 @@ class WeightFormat:
         activations: "" where they come as they are; what they are scaled by: "tensor", "token" or "block".
         source: where the numbers come from.
         calls: of PyTorch that a product is, where each operation is a call of its own.
+        widens: whether weights that meet several rows are written in 16 bits first.
     """
 
     name: str
@@ -32,6 +33,7 @@ class WeightFormat:
     source: Source
     activations: str = ""
     calls: float = 1.0
+    widens: bool = False
 
     @property
     def nbytes(self) -> float:
@@ -53,6 +55,7 @@ def table() -> dict[str, WeightFormat]:
             source=sources[each["source"]],
             activations=each.get("activations", ""),
             calls=float(each.get("calls", 1.0)),
+            widens=bool(each.get("widens")),
         )
         for name, each in raw["formats"].items()
     }
