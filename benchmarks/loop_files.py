@@ -26,6 +26,8 @@ from rooflab.types.machine import Machine
 Figures = list[tuple[str, str, str]]  # what, its goal, here
 WITHIN, WITHIN_SEVERAL = 0.25, 0.3
 _SMALLEST, _LARGEST = 32, 1 << 21
+_TIMES = 3  # that a size is tried: one disturbed call does not decide
+_STOLEN = 8  # the column of /proc/stat with what a hypervisor gave to others (proc(5))
 
 
 class Kernel(NamedTuple):
@@ -65,10 +67,11 @@ def main() -> None:
     given = options.parse_args()
     machine = rooflab.measure(quick=True) if given.machine is None else rooflab.machine(given.machine)
     print(f"load {os.getloadavg()[0]:.1f}")
+    before = stolen()
     rows, refused = table(given.files, machine, given.run_ms, given.only)
     for text, goal, value in figures(rows, refused):
         print(f"{text}: {value} (goal {goal})")
-    print(f"load {os.getloadavg()[0]:.1f}")
+    print(f"load {os.getloadavg()[0]:.1f}{said_of_steal(before, stolen())}")
 
 
 def table(
@@ -112,9 +115,10 @@ def row_of(name: str, n: int, report: LoopReport, took: float) -> Row | None:
     low, high = prediction.low_s, prediction.high_s
     bars = None if low is None or high is None else (low, high)
     more = "" if pair is None else f"  {spread.threads if spread else 0} threads {pair[1] / pair[0]:5.2f}"
+    more += " disturbed" if any(each is not None and each.disturbed for each in (run, spread)) else ""
     print(
         f"{name:<16} n {n:>9,} predicted {prediction.time_s * 1e3:9.3f} ms,"
-        f" measured {run.best_s * 1e3:9.3f} ratio {run.best_s / prediction.time_s:5.2f}{more:18}"
+        f" measured {run.best_s * 1e3:9.3f} ratio {run.best_s / prediction.time_s:5.2f}{more:28}"
         f"  {took:4.1f} s  {prediction.bound}: {prediction.binds}",
         flush=True,
     )
@@ -171,10 +175,7 @@ def size(kernel: Kernel, run_s: float) -> int:
     try:
         function(*kernel.args(n))
         while n < _LARGEST:
-            args = kernel.args(n)
-            begun = time.perf_counter()
-            function(*args)
-            if time.perf_counter() - begun > run_s / 2:
+            if min(_once_s(function, kernel.args(n)) for _ in range(_TIMES)) > run_s / 2:
                 break
             n *= 2
     except MemoryError:
@@ -183,6 +184,28 @@ def size(kernel: Kernel, run_s: float) -> int:
         # numba's own refusal: the report says it better
         print(f"{kernel.name:<16} {type(error).__name__} at n = {n}")
     return n
+
+
+def _once_s(function: Callable[..., Any], args: tuple[Any, ...]) -> float:
+    """Seconds of a call: the arguments are its own, as it may change them."""
+    begun = time.perf_counter()
+    function(*args)
+    return time.perf_counter() - begun
+
+
+def stolen() -> tuple[int, int]:
+    """(ticks that a hypervisor gave to others, all ticks) of the CPUs since the start; 0 where not known."""
+    try:
+        ticks = [int(each) for each in Path("/proc/stat").read_text("ascii").splitlines()[0].split()[1:]]
+    except OSError:
+        return 0, 0
+    return (ticks[_STOLEN - 1], sum(ticks[:_STOLEN])) if len(ticks) >= _STOLEN else (0, 0)
+
+
+def said_of_steal(before: tuple[int, int], after: tuple[int, int]) -> str:
+    """Of what lies between, the share that went to others, in words; "" where it is not known."""
+    ticks = after[1] - before[1]
+    return f", {(after[0] - before[0]) / ticks:.1%} of the CPUs' time stolen" if ticks > 0 else ""
 
 
 if __name__ == "__main__":

@@ -126,6 +126,19 @@ def test_rounds_go_on_until_a_second_one_comes_near_the_best():
     assert timed([1, 1, 3, 2], 0).runs == 2
 
 
+def test_of_many_rounds_a_tenth_must_be_alike():
+    now, left = [0.0], [1.0] * 2 + [1.5] * 27 + [1.0] * 2 + [1.5] * 9 + [1.0] * 9
+
+    def call():
+        now[0] += left.pop(0)
+
+    # a first call and one that calibrates; 2 of 30 rounds are short, 2 of 38, 3 of 39, and 4 of 40
+    timing = time_call(call, rounds=30, run_s=0.5, more=60, clock=lambda: now[0])
+    assert timing.best_s == 1.0
+    assert timing.runs == 40
+    assert timing.median_s == 1.5
+
+
 def test_time_once_takes_the_cost_of_a_call_off():
     now = [0.0]
 

@@ -78,10 +78,12 @@ def _timed(loop: Understood, caches: Chosen, spread: bool) -> tuple[Timed, ...]:
     text = timing.texts(loop)
     fresh = timing.steered_by_data(loop.source, loop.value_types)
     arguments = loop.arguments
-    found = runs.on_one_core(kept_code.ready(text.serial, arguments.values), arguments, caches, fresh)
+    alone, team = kept_code.ready(text.serial, arguments.values), None
+    found = runs.on_one_core(alone, arguments, caches, fresh)
     if spread and text.parallel is not None:
-        found += runs.on_threads(kept_code.ready(text.parallel, arguments.values), arguments, fresh)
-    return tuple(found)
+        team = kept_code.ready(text.parallel, arguments.values)
+        found += runs.on_threads(team, arguments, fresh)
+    return tuple(runs.once_more(found, alone, team, arguments, fresh))
 
 
 def compiled(loop: Understood, fastmath: bool = False) -> Callable[..., Any]:

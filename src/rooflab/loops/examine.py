@@ -14,7 +14,7 @@ from rooflab.errors import RooflabError
 from rooflab.loops import prange_lines
 from rooflab.loops.compiled import kept_code, regions, remarks, summary
 from rooflab.loops.compiled.ahead import Ahead, is_worth_it
-from rooflab.loops.compiled.runs import on_one_core, on_threads
+from rooflab.loops.compiled.runs import on_one_core, on_threads, once_more
 from rooflab.loops.compiled.time import (
     build,
     compile_error,
@@ -277,13 +277,15 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Ahead 
     if begun is not None:
         begun.compiled()
         begun.end()
-    runs = on_one_core(kept_code.ready(text.serial, arguments.values), arguments, caches, fresh)
+    alone, team = kept_code.ready(text.serial, arguments.values), None
+    runs = on_one_core(alone, arguments, caches, fresh)
     parallel, spread, of_team, taken = compiled.verdict.reason, (), (), ()
     if compiled.parallel is not None and text.parallel is not None:
         several, refused, compared = _spread(compiled.parallel, text.parallel, arguments, wanted, fresh)
         findings += compared
         runs += several
         parallel = refused or parallel
+        team = kept_code.ready(text.parallel, arguments.values) if several else None
         if not refused and compiled.verdict.tree is not None:
             scope: dict[str, Any] = {}
             exec(generated_files.preamble(read), scope)
@@ -294,6 +296,8 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Ahead 
             most = max((each.threads for each in several), default=1)
             taken = prange_lines.of(loop, compiled.verdict.tree, spread, most, counted.simulation)
             of_team = _of_source(found, loop, compiled.parallel, compiled.verdict.tree)
+    # all that was compiled and profiled lies between both
+    runs = once_more(runs, alone, team, arguments, fresh)
     own_loops = _of_source(loops, loop, compiled.serial)
     return _Run(code, runs, parallel, findings + Findings(warnings=said), own_loops, spread, of_team, taken)
 

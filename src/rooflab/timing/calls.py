@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from rooflab.errors import RooflabError
 
 CALIBRATED_RUN_S = 0.02
 _ALIKE = 1.02  # rounds that differ by less took equally long
+_SHORTEST = 0.1  # of the rounds, that must be alike before they end
 
 
 def check_time_limit(time_limit_s: object) -> None:
@@ -89,7 +91,8 @@ def time_call(
     Args:
         rounds: timed rounds, at least 1.
         run_s: shortest round, in seconds.
-        more: rounds that may follow until a second one comes near the best: that one was no lucky moment.
+        more: rounds that may follow until a tenth of them, and two at least, come near the best: that one was no
+            lucky moment.
         clock: returns seconds; an argument so that tests can decide what time it is.
     """
     call()
@@ -111,9 +114,10 @@ def time_once(call: Callable[[], object], calls: int, clock: Callable[[], float]
 
 
 def _confirmed(each: Sequence[float]) -> bool:
-    """Whether the two shortest rounds are alike."""
-    best, *others = sorted(each)
-    return bool(others) and others[0] <= _ALIKE * best
+    """Whether the shortest tenth of the rounds, and two at least, are alike."""
+    ordered = sorted(each)
+    last = max(2, math.ceil(len(ordered) * _SHORTEST)) - 1
+    return last < len(ordered) and ordered[last] <= _ALIKE * ordered[0]
 
 
 def best_of(series: Sequence[Series]) -> Series:

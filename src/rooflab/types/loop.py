@@ -17,6 +17,7 @@ from rooflab.types.work import Flop, Traffic
 from rooflab.units import si
 
 SCHEMA = 1
+_SEVERAL_RUNS, _DISTURBED = 5, 0.2  # warm runs of which the median may say so; (median − best) / median that does
 
 
 class LineCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -194,6 +195,16 @@ class Timed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     spread: float
     runs: int
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether half of several warm runs took a quarter longer than the best: something else ran beside."""
+        return self.cache == "warm" and self.runs >= _SEVERAL_RUNS and self.spread > _DISTURBED
+
+    @property
+    def time_s(self) -> float:
+        """What is held against a prediction, which is of cores at rest: the median; of disturbed runs the best."""
+        return self.best_s if self.disturbed else self.median_s
+
 
 class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A loop over prange, or a parallel region of OpenMP's, and how its work divides among threads.
@@ -235,7 +246,7 @@ class Scaled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         threads: of them.
-        time_s: predicted; `measured_s` the median of those that were run, None of others.
+        time_s: predicted; `measured_s` of those that were run (`Timed.time_s`), None of others.
         speedup: of one thread's predicted time over `time_s`.
         limit: what keeps it from being as many times as fast: "fork and join", "DRAM", "uneven shares", …; ""
             where nothing takes more than a tenth.

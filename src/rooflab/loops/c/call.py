@@ -123,23 +123,26 @@ class Callee:
             self._key, self._at = key, (self._held[1].ctypes.data, self._result.ctypes.data)
 
 
-def warm(function: Callee, bound: timing.Copies, fresh: bool, most_rounds: int = timing.WARM_ROUNDS) -> Timing:
+def warm(function: Callee, bound: timing.Copies, fresh: bool, part: float = 1.0) -> Timing:
     """Seconds of a call that finds in the caches what the last one left there, without the way from Python to it.
 
     Args:
         function: compiled.
         bound: its arguments.
         fresh: give each run the inputs anew.
-        most_rounds: fewer of what takes long.
+        part: of the usual number of rounds.
     """
     copies = bound.copied()
     start = time.perf_counter()
     function(*copies)
     once = time.perf_counter() - start
     if fresh or once > _LONG_S:
-        return timing.warm(function, bound, fresh, most_rounds)
-    times = max(1, round(_LONG_S / once))
-    taken = time_call(lambda: function.repeat(times, copies), rounds=most_rounds)
+        return timing.warm(function, bound, fresh, part)
+    times = max(1, round(timing.WARM_RUN_S / once))
+    rounds = timing.rounds_of(once * times, part)
+    taken = time_call(
+        lambda: function.repeat(times, copies), rounds=rounds, run_s=timing.WARM_RUN_S, more=2 * rounds
+    )
     return replace(taken, best_s=taken.best_s / times, median_s=taken.median_s / times, calls=taken.calls * times)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from rooflab.loops.compiled import kept_code, numba_symbols, stretches
 from rooflab.loops.compiled.kept_code import Code, Text
-from rooflab.loops.compiled.time import WARM_ROUNDS, Copies, cold, warm
+from rooflab.loops.compiled.time import LONG_S, Copies, cold, warm
 from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.cache_levels import Chosen
 from rooflab.timing import Timing
@@ -25,7 +25,7 @@ class Warm(Protocol):
     """What times warm calls of a function: as `time.warm`."""
 
     def __call__(  # noqa: D102
-        self, function: Any, arguments: Any, fresh: bool, /, most_rounds: int = WARM_ROUNDS
+        self, function: Any, arguments: Any, fresh: bool, /, part: float = 1.0
     ) -> Timing: ...
 
 
@@ -36,20 +36,58 @@ def on_one_core(
     largest = max(each.capacity_bytes for each in caches.caches)
     first = warm(function, arguments, fresh)
     without = cold(function, arguments, largest, fresh)
-    steady = stretches.steadied(first, lambda: warm(function, arguments, fresh, most_rounds=stretches.ROUNDS))
+    steady = stretches.steadied(first, lambda: warm(function, arguments, fresh, part=stretches.PART))
     return [timed(steady, 1, "warm"), timed(without, 1, "cold")]
 
 
 def on_threads(function: Callable[..., Any], arguments: Copies, fresh: bool) -> list[Timed]:
     """Warm runs on as many threads as numba may use, first, and on 2, 4, …: each thread on a core of its own."""
     most = thread_teams.most()
-    found = []
+    counts = {most, *(2**n for n in range(1, most.bit_length()))} - {1}
+    return _of_teams(function, arguments, fresh, sorted(counts, reverse=True))
+
+
+def once_more(
+    found: Sequence[Timed],
+    alone: Callable[..., Any],
+    team: Callable[..., Any] | None,
+    arguments: Copies,
+    fresh: bool,
+) -> list[Timed]:
+    """`found`, of whose warm runs each is timed at this later moment too, and the quicker kept.
+
+    A guest of the same host that takes its part of a core does so for up to seconds. What takes long by itself
+    is not run again.
+
+    Args:
+        found: runs.
+        alone, team: the functions of those on one core and on several; those of None are left as they are.
+        arguments: of the loop.
+        fresh: give each run the inputs anew.
+    """
+    made = []
+    for each in found:
+        if each.cache == "warm" and each.best_s < LONG_S:
+            if each.threads == 1:
+                each = quicker(each, timed(warm(alone, arguments, fresh, stretches.PART), 1, "warm"))
+            elif team is not None:
+                each = quicker(each, *_of_teams(team, arguments, fresh, [each.threads]))
+        made.append(each)
+    return made
+
+
+def quicker(*each: Timed) -> Timed:
+    """The one of several timings, of different moments, whose best is the least."""
+    return min(each, key=lambda one: one.best_s)
+
+
+def _of_teams(function: Callable[..., Any], arguments: Copies, fresh: bool, counts: Sequence[int]) -> list[Timed]:
+    """Warm runs on so many threads, by their numbers."""
+    found, most = [], thread_teams.most()
     set_threads = setter(function)
     pin: Callable[..., Any] | None = _pin() if isinstance(function, Code) else None
     try:
-        for threads in sorted({most, *(2**n for n in range(1, most.bit_length()))}, reverse=True):
-            if threads < 2:
-                continue
+        for threads in counts:
             set_threads(threads)
             with thread_teams.pinned(threads, pin):
                 found.append(on_a_team(function, arguments, threads, fresh))
@@ -63,7 +101,7 @@ def on_a_team(
 ) -> Timed:
     """Warm runs on so many threads, which the caller has set."""
     first = warm(function, arguments, fresh)
-    steady = stretches.steadied(first, lambda: warm(function, arguments, fresh, most_rounds=stretches.ROUNDS))
+    steady = stretches.steadied(first, lambda: warm(function, arguments, fresh, part=stretches.PART))
     return timed(steady, threads, "warm")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from rooflab.timing import Timing
 
-ROUNDS = 3  # of every stretch after the first
+PART = 1 / 3  # of the rounds of the first stretch, that each further one has
 _ALIKE = 1.07  # bests of two stretches that differ by less: neither was disturbed, or both as all else is
 _MOST, _PAUSE_S, _BUDGET_S = 6, 0.06, 0.6
 _LONG_S = 0.1  # of a call, which outlasts what disturbs it

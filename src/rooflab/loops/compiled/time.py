@@ -26,8 +26,12 @@ from rooflab.loops.twin import generated_files
 from rooflab.timing import Timing, time_call, time_once
 
 _OPTIONS = 'nogil=True, error_model="numpy"'
-COLD_ROUNDS, WARM_ROUNDS, PATIENCE_S = 3, 5, 1.0
-WARM_RUN_S = 0.01  # of a round
+COLD_ROUNDS, PATIENCE_S = 3, 1.0
+# A core whose other thread belongs to a neighbour is a third slower for a millisecond or for a second: short
+# rounds fall into the moments between, and many of them find such on several cores at once.
+WARM_RUN_S, WARM_S = 5e-4, 0.06  # of a round; of all of them, as many again twice where few are alike
+LEAST_ROUNDS, MOST_ROUNDS = 5, 100
+FEWEST_ROUNDS = 3  # of a part of them
 LEAST_TURNS, MOST_TURNS, TURN_S = 3, 10, 0.003
 LONG_S = 0.05  # of a call beside which the filling of caches is nothing
 _ALIKE = 1.02  # turns that differ by less took equally long
@@ -256,7 +260,7 @@ def warm(
     function: Callable[..., Any],
     arguments: Copies,
     fresh: bool,
-    most_rounds: int = WARM_ROUNDS,
+    part: float = 1.0,
 ) -> Timing:
     """Seconds of a call that finds in the caches what the last one left there.
 
@@ -264,21 +268,28 @@ def warm(
         function: compiled.
         arguments: of the loop.
         fresh: give each run the inputs anew (copied before the clock starts, so warm as well).
-        most_rounds: fewer of what takes long.
+        part: of the usual number of rounds.
     """
     copies = arguments.copied()
     call = calling(function, copies)
     start = time.perf_counter()
     call()
     once = time.perf_counter() - start
-    rounds = max(2, min(most_rounds, int(PATIENCE_S / max(once, 1e-9))))
+    rounds = rounds_of(once, part)
     if fresh:
         return _each([lambda _: None] * rounds, function, arguments)
-    if once > PATIENCE_S / WARM_ROUNDS:
+    if once > PATIENCE_S / LEAST_ROUNDS:
         # A call of that length needs neither calibration nor repetition within a round.
         seconds = sorted(_seconds(call) for _ in range(rounds))
         return _timing(seconds)
     return time_call(lambda: call(), rounds=rounds, run_s=WARM_RUN_S, more=2 * rounds)
+
+
+def rounds_of(once_s: float, part: float = 1.0) -> int:
+    """How many rounds of warm calls are timed of what takes `once_s`, or a part as many: within all patience."""
+    rounds = min(MOST_ROUNDS, int(WARM_S / max(once_s, WARM_RUN_S)))
+    rounds = max(LEAST_ROUNDS if part == 1.0 else FEWEST_ROUNDS, math.ceil(part * rounds))
+    return max(2, min(rounds, int(PATIENCE_S / max(once_s, 1e-9))))
 
 
 def in_turns(loops: Sequence[tuple[Callable[..., Any], Copies, bool]]) -> list[float]:

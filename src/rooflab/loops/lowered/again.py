@@ -160,9 +160,12 @@ def timed(
     assert function is not None
     with on_one(function, spread):
         found = runs.on_one_core(function, given, caches, fresh)
-    if spread and thread_teams.most() > 1:
-        found += runs.on_threads(function, given, fresh)
-    return found
+    if not (spread and thread_teams.most() > 1):
+        return runs.once_more(found, function, None, given, fresh)
+    several = runs.on_threads(function, given, fresh)
+    with on_one(function, spread):
+        found = runs.once_more(found, function, None, given, fresh)
+    return [*found, *runs.once_more(several, function, function, given, fresh)]
 
 
 def is_spread(fn: Callable[..., Any]) -> bool:

@@ -108,13 +108,13 @@ def _far_off(predictions: list[Predicted], run: Timed | None, unseen: tuple[str,
     `unseen`: what is called and cannot be looked into: the first to be suspected.
     """
     one = next((each for each in predictions if each.threads == 1), None)
-    if one is None or run is None or not run.median_s:
+    if one is None or run is None or not run.time_s:
         return ()
-    ratio = run.median_s / one.time_s if one.time_s else 0.0
+    ratio = run.time_s / one.time_s if one.time_s else 0.0
     low, high = one.low_s or one.time_s / _FAR, one.high_s or one.time_s * _FAR
-    if not one.time_s or run.median_s < _SHORT_S or (run.best_s <= high and run.median_s >= low):
+    if not one.time_s or run.time_s < _SHORT_S or (run.best_s <= high and run.time_s >= low):
         return ()
-    bar = f"{si(run.median_s, 's')} measured, {si(low, 's')} to {si(high, 's')} predicted"
+    bar = f"{si(run.time_s, 's')} measured, {si(low, 's')} to {si(high, 's')} predicted"
     if ratio > 1:
         rest = f"{', '.join(unseen)}, which cannot be seen, or something else" if unseen else "something"
         return (

@@ -283,7 +283,7 @@ def scaling(
         if predicted is None:
             continue
         measured = next(
-            (each.median_s for each in report.runs if each.threads == threads and each.cache == "warm"), None
+            (each.time_s for each in report.runs if each.threads == threads and each.cache == "warm"), None
         )
         lost = {name: seconds for name, seconds in predicted.lost_s.items() if seconds > 0}
         worst = max(lost, key=lambda name: lost[name], default="")

@@ -116,7 +116,7 @@ def scaling(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720, heigh
         for each in report.scaling
     ]
     measured = [
-        {"threads": each.threads, "speedup": one.median_s / each.measured_s, "what": "measured", "lost": ""}
+        {"threads": each.threads, "speedup": one.time_s / each.measured_s, "what": "measured", "lost": ""}
         for each in report.scaling
         if one is not None and each.measured_s
     ]

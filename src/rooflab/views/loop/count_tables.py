@@ -38,13 +38,19 @@ def times(report: LoopReport) -> Table:
     note = (
         f"Ratio: measured median ÷ predicted. A cold run is not predicted. {report.spread_by}: {report.parallel}."
     )
+    if any(each.disturbed for each in report.runs):
+        note += (
+            " Where half of the runs took a quarter longer than the best, something else had a part of the cores:"
+            " other programs, or guests of the host, which no load here shows. The ratio is of the best there, as"
+            " predictions are of cores at rest."
+        )
     return Table("Measured and predicted", columns, tuple(rows), words=2, note=note)
 
 
 def _time(report: LoopReport, run: Timed) -> tuple[str, ...]:
     warm = run.cache == "warm"
     prediction = next((each for each in report.predictions if each.threads == run.threads and warm), None)
-    ratio = UNKNOWN if prediction is None or not prediction.time_s else f"{run.median_s / prediction.time_s:.2f} ×"
+    ratio = UNKNOWN if prediction is None or not prediction.time_s else f"{run.time_s / prediction.time_s:.2f} ×"
     predicted = _ends(report, run.threads) if warm else (UNKNOWN,) * 3
     measured = (lasting(run.best_s), lasting(run.median_s), f"{percent(run.spread)} of {run.runs}")
     return (_who(run.threads), run.cache, *measured, *predicted, ratio)

@@ -58,7 +58,7 @@ def bound(report: LoopReport) -> str:
     )
     slowest_s = levels_s[slowest.level]
     run = report.run()
-    measured = "" if run is None else f" ({si(run.median_s, 's')} measured)"
+    measured = "" if run is None else f" ({si(run.time_s, 's')} measured)"
     whole = f"of {si(prediction.time_s, 's')} predicted on one core{measured}"
     core, level = si(prediction.core_s, "s"), f"{si(slowest_s, 's')} for {si(slowest.nbytes, 'B')}"
     if prediction.kept_share and slowest is report.points[-1]:
@@ -158,7 +158,7 @@ def scaling(report: LoopReport) -> Table | None:
     one = report.run()
     rows = []
     for each in report.scaling:
-        measured = None if one is None or not each.measured_s else one.median_s / each.measured_s
+        measured = None if one is None or not each.measured_s else one.time_s / each.measured_s
         limit = f"{each.limit} {lasting(each.lost_s[each.limit])}" if each.limit else UNKNOWN
         rows.append(
             (
@@ -238,9 +238,10 @@ def _trips(report: LoopReport) -> list[str]:
 
 def _timed(run: Timed) -> str:
     who = "one core" if run.threads == 1 else f"{run.threads} threads"
+    beside = ", disturbed: something else took part of the cores" if run.disturbed else ""
     return (
         f"{who}, {run.cache} {si(run.median_s, 's')} (best {si(run.best_s, 's')}, spread {percent(run.spread)}"
-        f" of {run.runs})"
+        f" of {run.runs}{beside})"
     )
 
 
@@ -255,7 +256,7 @@ def _predicted(report: LoopReport, prediction: Predicted) -> str:
     return (
         sentence
         if run is None or not prediction.time_s
-        else f"{sentence}; measured {run.median_s / prediction.time_s:.2f} ×"
+        else f"{sentence}; measured {run.time_s / prediction.time_s:.2f} ×"
     )
 
 
