@@ -17,6 +17,8 @@ def test_the_first_size_that_all_inputs_have():
     assert batches.batch_of(module, (one, torch.empty((), device="meta")), {}) is None
     assert batches.batch_of(module, (), {}) is None
     assert batches.batch_of(torch.relu, (one,), {}) is None  # a function's inputs may be weights
+    nested = torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(5, 4)], layout=torch.jagged)
+    assert batches.batch_of(module, (nested,), {}) is None  # samples of several lengths
 
 
 def test_inputs_of_another_batch_keep_all_else():

@@ -15,7 +15,10 @@ def batch_of(module: Any, args: tuple, kwargs: Mapping[str, Any]) -> int | None:
     torch: Any = sys.modules.get("torch")
     if torch is None or not isinstance(module, torch.nn.Module):
         return None
-    sizes = {each.shape[0] if each.ndim else None for each in _tensors((args, dict(kwargs)), torch)}
+    tensors = tuple(_tensors((args, dict(kwargs)), torch))
+    if any(each.is_nested for each in tensors):
+        return None  # samples of several lengths: no one shape
+    sizes = {each.shape[0] if each.ndim else None for each in tensors}
     only = sizes.pop() if len(sizes) == 1 else None
     return None if only is None else int(only)
 

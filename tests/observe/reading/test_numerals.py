@@ -19,6 +19,8 @@ from rooflab.observe.reading.numerals import decimal_comma, numeral, scale
         ("1.234,5", True, 1234.5),
         ("0,31", True, 0.31),
         ("1\u202f234,5", True, 1234.5),
+        ("1'234.5", False, 1234.5),
+        ("12 345 678.25", False, 12_345_678.25),
         ("nan", False, None),
         ("inf", False, None),
         ("N/A", False, None),

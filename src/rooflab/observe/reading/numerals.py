@@ -9,6 +9,7 @@ from collections.abc import Iterable
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _GROUPS_COMMA = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _GROUPS_OTHER = re.compile(r"[-+]?\d{1,3}(?:[.\u00a0\u202f' ]\d{3})+(?:,\d+)?")
+_GROUPS_DOT = re.compile(r"[-+]?\d{1,3}(?:[\u00a0\u202f' ]\d{3})+\.\d+")  # 1'234.5, as the Swiss write, or 1 234.5
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 # What only one of the two ways of writing numbers can mean.
 _SURELY_COMMA_DECIMAL = re.compile(
@@ -74,7 +75,7 @@ def numeral(text: str, comma: bool = False) -> float | None:
             text = re.sub(r"[.\u00a0\u202f' ]", "", text).replace(",", ".")
     elif _GROUPS_COMMA.fullmatch(text):
         text = text.replace(",", "")
-    elif _GROUPS_OTHER.fullmatch(text) and "." not in text:
+    elif _GROUPS_DOT.fullmatch(text) or (_GROUPS_OTHER.fullmatch(text) and not {".", ","} & set(text)):
         text = re.sub(r"[\u00a0\u202f' ]", "", text)
     if not _PLAIN.fullmatch(text):
         return None

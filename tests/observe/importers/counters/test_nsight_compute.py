@@ -268,3 +268,30 @@ def test_a_duration_without_its_unit_is_in_nanoseconds(tmp_path):
     assert row.time_s == pytest.approx(5e-6)
     assert row.main_memory is not None
     assert row.main_memory.nbytes == 1000
+
+
+_OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+
+
+def raw_page(folder, metrics, *kernels):
+    """A raw page with `metrics`; a kernel is (number, device, values)."""
+    names = ("ID", "Process ID", "Kernel Name", "Block Size", "Grid Size", "Device", *metrics)
+    units = ",".join(['""'] * 6 + ['"ns"' if "duration" in name else '"inst"' for name in metrics])
+    lines = [
+        ",".join(f'"{cell}"' for cell in (number, 1, "k", "(128, 1, 1)", "(64, 1, 1)", device, *values))
+        for number, device, values in kernels
+    ]
+    return counters(folder, units, *lines, header=",".join(f'"{name}"' for name in names))
+
+
+def test_kernels_of_two_devices_with_one_number_are_two(tmp_path):
+    metrics = ("gpu__time_duration.sum", _OP.format("ffma"))
+    found = raw_page(tmp_path, metrics, (0, 0, (1000, 10)), (0, 1, (2000, 10)), (0, 1, (4000, 10)))
+    assert [row.time_s for row in found.rows] == pytest.approx([1e-6, 2e-6, 4e-6])
+
+
+def test_flop_of_a_few_instructions_say_what_they_lack(tmp_path):
+    found = raw_page(tmp_path, ("gpu__time_duration.sum", _OP.format("ffma")), (0, 0, (1000, 10)))
+    assert found.rows[0].total_flop == 20  # a multiply-add is two
+    assert any(note.endswith("fp64 vector, fadd, fmul, fp16 vector, matrix") for note in found.notes)
+    assert not any("alone" in note for note in nsight_compute.load(SAMPLES / "ncu_raw.csv").notes)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import rooflab
 from rooflab.errors import FileError
 from rooflab.observe.importers.counters import amd_counters
 from rooflab.observe.importers.counters.rocprof import load
@@ -181,3 +182,15 @@ def test_a_table_without_a_kernel(tmp_path):
     with pytest.raises(FileError, match="no kernel with a time or a counter") as caught:
         load(path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_kernels_named_with_letters_alone_are_no_events_of_perf(tmp_path):
+    """A line of numbers around a word looks like one of `perf stat -x,`, but no event is called 0."""
+    header = "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,BeginNs,EndNs"
+    lines = [f"{number},saxpy,0,2,{number},3,3,{1000 * number},{1000 * number + 500}" for number in range(1, 5)]
+    path = tmp_path / "results.csv"
+    path.write_text("\n".join([header, *lines]) + "\n")
+    profile = rooflab.load(path)
+    assert "rocprof" in profile.source
+    assert [(row.name, row.executions) for row in profile.rows] == [("saxpy", 4)]
+    assert profile.rows[0].time_s == pytest.approx(4 * 500e-9)

@@ -100,11 +100,13 @@ def choice(condition):
     return node("If", [condition], ["y"], name="choose", **branches)
 
 
-def test_both_branches_of_an_if_are_listed(counted):
+def test_of_the_branches_of_an_if_the_costlier_counts(counted, multiply_adds):
     weights = {"w": zeros(4, 4), "v": zeros(4, 6)}
     graph = counted([choice("c")], {"x": [2, 4], "c": (BOOL, [1])}, weights=weights)
     assert [op.branch for op in graph.ops] == ["If 'choose' 1 of 2", "If 'choose' 2 of 2"]
-    assert any("both branches are listed" in line for line in graph.unknown)
+    assert multiply_adds(graph) == 2 * 4 * 6  # of the second; the first is 2 × 4 × 4
+    assert [op.count for op in graph.ops] == [0, 1]
+    assert any("the costlier branch counts, the other has a count of 0" in line for line in graph.unknown)
     assert any("different shapes; the larger is assumed" in line for line in graph.unknown)
 
 

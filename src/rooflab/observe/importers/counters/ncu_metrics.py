@@ -151,8 +151,7 @@ def flop(metrics: Metrics) -> tuple[Flop, ...] | None:
     for dtype, instructions in _PER_INSTRUCTION.items():
         total = 0.0
         for instruction, operations in instructions.items():
-            stem = f"sass_thread_inst_executed_op_{instruction}_pred_on"
-            executed = summed(metrics, f"smsp__{stem}", f"sm__{stem}")
+            executed = _executed(metrics, instruction)
             if executed is not None:
                 known = True
                 total += operations * executed
@@ -166,6 +165,22 @@ def flop(metrics: Metrics) -> tuple[Flop, ...] | None:
             if sum(counts):
                 found.append(Flop("matrix", dtype, sum(counts)))
     return tuple(found) if known else None
+
+
+def uncounted(metrics: Metrics) -> tuple[str, ...]:
+    """What the FLOP of a kernel lack where some are counted: instructions, and engines by number format."""
+    missing: list[str] = []
+    for dtype, instructions in _PER_INSTRUCTION.items():
+        lacks = [one for one in instructions if _executed(metrics, one) is None]
+        missing += [f"{dtype} vector"] if len(lacks) == len(instructions) else lacks
+    if not any(_matrix(metrics, source) is not None for sources in _MATRIX.values() for source in sources):
+        missing.append("matrix")
+    return tuple(missing) if flop(metrics) is not None else ()
+
+
+def _executed(metrics: Metrics, instruction: str) -> float | None:
+    stem = f"sass_thread_inst_executed_op_{instruction}_pred_on"
+    return summed(metrics, f"smsp__{stem}", f"sm__{stem}")
 
 
 def _matrix(metrics: Metrics, source: str) -> float | None:

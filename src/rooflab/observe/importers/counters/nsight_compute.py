@@ -68,6 +68,11 @@ def load(path: Path) -> Counters:
     if not any(row.flop is not None for row in rows):
         section = "SpeedOfLight_HierarchicalSingleRooflineChart"
         notes.append(f"no FLOP was counted: profile with --section {section} or --set full")
+    lacking = dict.fromkeys(each for one in kernels.values() for each in ncu_metrics.uncounted(one.metrics))
+    if lacking:
+        notes.append(
+            f"FLOP are those of the metrics in the file alone; not in it, of some kernel: {', '.join(lacking)}"
+        )
     if not any(row.at("DRAM") for row in rows):
         notes.append("no bytes of DRAM were counted: profile with --section MemoryWorkloadAnalysis or --set full")
     device = _device(next(iter(kernels.values())))
@@ -176,7 +181,8 @@ def _identity(columns: dict[str, int], row: list[str]) -> dict[str, str]:
 
 
 def _key(number: int, identity: dict[str, str]) -> tuple[str, ...]:
-    return str(number), identity["ID"], identity.get("Process ID", ""), identity["Kernel Name"]
+    where = (identity.get(name, "") for name in ("Process ID", "Device", "Context"))
+    return str(number), identity["ID"], identity["Kernel Name"], *where
 
 
 def _take_long(
@@ -218,7 +224,8 @@ def _take_wide(
         if not _NUMBERS.fullmatch(identity["ID"]):
             unusable += 1
             continue
-        kernel = kernels.setdefault(_key(number, identity), _Kernel(identity))
+        # Each line is a kernel, also where lines of several files were put together and numbers come again.
+        kernel = kernels[*_key(number, identity), str(len(kernels))] = _Kernel(identity)
         for place, name in enumerate(table.header):
             factor = factors[place]
             value = numeral(row[place], comma) if factor is not None and row[place] else None

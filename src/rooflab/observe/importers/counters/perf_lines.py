@@ -163,6 +163,7 @@ def _pattern(separator: str) -> re.Pattern[str]:
     name = rf"[^{sign}/\s][^{sign}/]*/[^/]*/\w*|[^{sign}\s][^{sign}]*?"
     if separator == "/":
         name = r"[^/\s][^/]*?"
+    name = rf"(?=[^{sign}]*[A-Za-z])(?:{name})"  # never a number alone, as a column of another table is
     return re.compile(
         rf"\s*(?:(?P<time>\d+[.,]\d{{3,}}){cut})?"
         rf"(?:(?P<cpu>CPU-?\d+){cut}|(?P<scope>{_SCOPE}){cut}(?:\d+{cut})?|(?P<thread>[^{sign}]+-\d+){cut})?"

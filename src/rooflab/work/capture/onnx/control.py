@@ -1,4 +1,4 @@
-"""If, Loop and Scan: branches stated, bodies times their trips."""
+"""If, Loop and Scan: the costlier branch, bodies times their trips."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_UNROLLED = 10_000  # trips of a loop whose shapes change from one to the n
 
 
 def branch_of_if(visit: Visit) -> None:
-    """Read the branch that is taken where the condition is known, else both, each stated."""
+    """Read the branch that is taken where the condition is known, else both, of which the costlier counts."""
     record, node, inputs = visit.record, visit.node, visit.inputs
     condition = inputs[0].content if inputs and inputs[0] is not None else None
     graphs = (visit.attrs["then_branch"], visit.attrs["else_branch"])
@@ -24,11 +24,16 @@ def branch_of_if(visit: Visit) -> None:
         chosen = graphs[0] if bool(condition.reshape(-1)[0]) else graphs[1]
         _bind(visit, _body(visit, chosen, [], visit.scope))
         return
-    branches = []
+    branches, spans = [], []
     for number, graph in enumerate(graphs, 1):
+        first_op = len(record.ops)
         inner = visit.scope._replace(branch=f"{title(node)} {number} of 2")
         branches.append(_body(visit, graph, [], inner))
-    record.unknown[f"{title(node)}: the condition depends on data; both branches are listed"] = None
+        spans.append(range(first_op, len(record.ops)))
+    record.choices.append(spans)
+    record.unknown[
+        f"{title(node)}: the condition depends on data; the costlier branch counts, the other has a count of 0"
+    ] = None
     for name, first, second in zip(node.output, *branches, strict=True):
         larger = first if _elements(first) >= _elements(second) else second
         if first.shape != second.shape:

@@ -10,6 +10,7 @@ import msgspec
 import onnx
 
 from rooflab.types.work import Graph, Op, TensorSpec
+from rooflab.work.branches import costliest
 from rooflab.work.capture.onnx.node import Node, NodeOp, Operand
 from rooflab.work.capture.onnx.values import Value
 
@@ -42,6 +43,7 @@ class Record:
     Attributes:
         sizes: of symbolic dimensions, as given or worked out.
         functions: the model's own, by (domain, name).
+        choices: of each `If` whose condition is unknown, the places of its branches' operations; inner ones first.
         folded: nodes that are worked out when the model is loaded.
     """
 
@@ -51,6 +53,7 @@ class Record:
     ops: list[Op] = field(default_factory=list)
     unknown: dict[str, None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
+    choices: list[list[range]] = field(default_factory=list)
     folded: int = 0
     storages: int = 0
 
@@ -91,6 +94,7 @@ class Record:
         """What was read, as a graph; tensors that no operation touches (folded away, unused) are left out."""
         touched = sorted({index for op in self.ops for index in (*op.inputs, *op.outputs)})
         place = {index: number for number, index in enumerate(touched)}
+        ops = costliest(self.ops, self.tensors, self.choices, "onnx") if self.choices else self.ops
         return Graph(
             framework="onnx",
             tensors=tuple(self.tensors[index] for index in touched),
@@ -100,7 +104,7 @@ class Record:
                     inputs=tuple(place[index] for index in op.inputs),
                     outputs=tuple(place[index] for index in op.outputs),
                 )
-                for op in self.ops
+                for op in ops
             ),
             unknown=tuple(self.unknown),
             conventions=conventions + tuple(self.notes),
@@ -108,12 +112,13 @@ class Record:
 
     def mark(self) -> tuple[Any, ...]:
         """Where the record stands, to come back to."""
-        return (len(self.tensors), len(self.ops), dict(self.unknown), self.folded, self.storages)
+        lists = (len(self.tensors), len(self.ops), len(self.choices))
+        return (*lists, dict(self.unknown), self.folded, self.storages)
 
     def back_to(self, mark: tuple[Any, ...]) -> None:
         """Forget what was read since."""
-        tensors, ops, self.unknown, self.folded, self.storages = mark
-        del self.tensors[tensors:], self.ops[ops:]
+        tensors, ops, choices, self.unknown, self.folded, self.storages = mark
+        del self.tensors[tensors:], self.ops[ops:], self.choices[choices:]
 
     def _indices(self, operands: tuple[Operand, ...]) -> tuple[int, ...]:
         numbers: dict[int, int] = {}  # a tensor that only this operation sees, given twice as one object

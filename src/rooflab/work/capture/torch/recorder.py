@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-import msgspec
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rooflab.types.work import Graph, Op, Phase, TensorSpec
+from rooflab.types.work import Graph, Op, Phase
+from rooflab.work.branches import costliest
 from rooflab.work.capture.torch import failures, precision
 from rooflab.work.capture.torch.kept import Keeper
 from rooflab.work.capture.torch.places import ModuleStack, Site, line, site
@@ -17,7 +17,6 @@ from rooflab.work.capture.torch.plans import Plan, attributes, plan
 from rooflab.work.capture.torch.recipes import RECIPES
 from rooflab.work.capture.torch.results import Results
 from rooflab.work.capture.torch.tensors import TensorTable, wrapped
-from rooflab.work.costs import costs
 
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
@@ -207,7 +206,7 @@ class Recorder(TorchDispatchMode):
             )
         tensors = self.table.specs()
         if self.choices:
-            ops = _costliest(ops, tensors, self.choices)
+            ops = costliest(ops, tensors, self.choices, "torch")
         return Graph(
             framework="torch",
             tensors=tensors,
@@ -215,21 +214,3 @@ class Recorder(TorchDispatchMode):
             unknown=tuple(self.unknown),
             conventions=(*conventions, *self.conventions),
         )
-
-
-def _costliest(ops: list[Op], tensors: tuple[TensorSpec, ...], choices: list[list[range]]) -> list[Op]:
-    """The operators with a count of 0 for every branch but the one of most FLOP, then of most bytes."""
-    counted = list(ops)
-    for branches in choices:
-        weights = []
-        for span in branches:
-            branch = [counted[number] for number in span]
-            op_costs = costs(Graph(framework="torch", tensors=tensors, ops=tuple(branch)))
-            pairs = [(one, op.count) for one, op in zip(op_costs, branch, strict=True) if one is not None]
-            flop = sum(one.total_flop * count for one, count in pairs)
-            weights.append((flop, sum(one.compulsory.nbytes * count for one, count in pairs)))
-        best = weights.index(max(weights))
-        for span in branches[:best] + branches[best + 1 :]:
-            for number in span:
-                counted[number] = msgspec.structs.replace(counted[number], count=0)
-    return counted
