@@ -155,6 +155,9 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         restarts: how often the chain begins anew, which may be less often than the loop is entered.
         flow: the operations of a pass in order, where nearly all passes run the same ones and none of them loops.
         missed_after: operations, by kind, that a missed branch waits for in its pass, in the mean.
+        dearer: how many times as long mathematical functions take for what the run gave them as for usual
+            arguments, by kind ("call sin fp64"; "latency call sin fp64" where one waits for the other; "ordered …"
+            of both, where no branch of theirs is foretold wrongly), as measured where the loop was counted.
         within: the place among all loops of the function of the one around; None of an outermost.
     """
 
@@ -176,6 +179,7 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     depth: dict[str, float] = {}
     flow: tuple[FlowStep, ...] = ()
     missed_after: dict[str, float] = {}
+    dearer: dict[str, float] = {}
     within: int | None = None
 
 

@@ -41,6 +41,17 @@ pytestmark = pytest.mark.skipif(not X86, reason="only x86's machine code is read
         ("vmovq\t%xmm0, %rax", {"slot": 1, "to whole": 1}),
         ("vgatherqpd\t(%rax,%zmm1,8), %zmm2 {%k1}", {"slot": 8, "gather wide": 8}),
         ("vpermpd\t$1, %ymm0, %ymm1", {"slot": 1, "shuffle": 1}),
+        # registers of 64 bytes go through units of 32 in two turns
+        ("vpermt2pd\t%zmm0, %zmm1, %zmm2", {"slot": 1, "shuffle wide": 1}),
+        ("vpaddq\t%zmm0, %zmm1, %zmm2", {"slot": 1, "vector integer wide": 1}),
+        ("vpsrlq\t$3, %ymm0, %ymm2", {"slot": 1, "vector shift": 1}),
+        ("vpcmpltud\t%zmm0, %zmm1, %k1", {"slot": 1, "vector shift wide": 1}),
+        ("vpmulld\t%zmm0, %zmm1, %zmm2", {"slot": 1, "vector multiply wide": 1}),
+        ("vpmovzxbd\t(%rax), %zmm1", {"slot": 1, "load vector": 1, "shuffle wide": 1}),  # 16 bytes
+        ("vcvtdq2ps\t(%rax), %zmm1", {"slot": 1, "load wide": 1, "convert wide": 1}),  # 64
+        # half of the units of whole numbers shift, and choose
+        ("shlq\t$3, %rax", {"slot": 1, "integer shift": 1}),
+        ("cmovlq\t%rax, %rbx", {"slot": 1, "integer shift": 1}),
     ],
 )
 def test_kinds(text, kinds):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from msgspec.structs import replace
 
@@ -175,3 +177,44 @@ def test_a_function_called_holds_registers():
     steps = [FlowStep("call pow fp64", 1.0), *[FlowStep("fp multiply", 1.0, ((0, 0),))] * 60]
     assert cycles(made(steps), slow).each == pytest.approx(94 * 119 / 160, rel=0.1)
     assert cycles(made(steps), replace(slow, registers=None)).each == pytest.approx(36 + 61 / 6, rel=0.03)
+
+
+def test_a_branch_in_a_function_waits_for_what_the_function_is_given():
+    # a load, three sums one after the other, a call: in every second one a branch is foretold wrongly
+    steps = [
+        FlowStep("load", 1.0),
+        *(FlowStep("fp add", 1.0, ((n, 0),)) for n in range(3)),
+        FlowStep("call sin fp64", 1.0, ((3, 0),)),
+    ]
+    timing = replace(
+        TIMING,
+        throughput={**TIMING.throughput, "call sin fp64": 10.0},
+        latency={**TIMING.latency, "call sin fp64": 30.0},
+    )
+
+    def each(missed):
+        one = made(steps)
+        given = timing, lambda kind: timing.latency.get(kind, 1.0), timing.throughput.__getitem__, 0.0
+        found = flow.run(one, *given, lambda _: missed)
+        assert found is not None
+        return found.alone / one.passes
+
+    # its busy cycles and the rest that passes through the front
+    assert each(0.0) == pytest.approx(10 + 5 / 6, rel=0.05)
+    # 5 for the load and 9 for the sums, until the next pass begins 20 later: of half of the passes
+    assert each(1.0) == pytest.approx(5 + 9 + 20 + 10 / 12, rel=0.1)
+    assert each(0.5) == pytest.approx((each(0.0) + each(1.0)) / 2, rel=0.2)
+
+
+def test_results_of_a_function_leave_one_by_one():
+    # 1 % more of a function takes about 1 % more: no cliff where its results just fill the registers
+    def each(busy):
+        timing = replace(
+            TIMING,
+            throughput={**TIMING.throughput, "call sin fp64": busy},
+            latency={**TIMING.latency, "call sin fp64": 60.0},
+        )
+        return cycles(made([FlowStep("load", 1.0), FlowStep("call sin fp64", 1.0, ((0, 0),))] * 2), timing).each
+
+    found = [each(20.0 + n) for n in range(30)]
+    assert max(b / a for a, b in itertools.pairwise(found)) < 1.1

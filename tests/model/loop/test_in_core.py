@@ -337,3 +337,18 @@ def test_loads_take_as_long_as_their_registers_and_addresses_need():
     (found,) = in_core.of_loops((given,), zen)
     assert found.chain == pytest.approx(6000)
     assert found.why == "a chain of loads (line 3)"
+
+
+def test_functions_take_as_long_as_for_their_arguments():
+    timing = replace(TIMING, throughput={**TIMING.throughput, "call sin fp64": 30.0})
+    plain = loop({"call sin fp64": 1000.0})
+    dearer = loop({"call sin fp64": 1000.0}, dearer={"call sin fp64": 1.5})
+    (usual,), (given,) = in_core.of_loops((plain,), timing), in_core.of_loops((dearer,), timing)
+    assert (usual.total, given.total) == (30000.0, 45000.0)
+
+
+def test_shifts_have_half_of_the_units():
+    timing = replace(TIMING, throughput={**TIMING.throughput, "integer": 0.25, "integer shift": 0.5})
+    (shifted,) = in_core.of_loops((loop({"integer shift": 1000.0}),), timing)
+    (mixed,) = in_core.of_loops((loop({"integer shift": 500.0, "integer": 500.0}),), timing)
+    assert (shifted.total, mixed.total) == (500.0, 250.0)

@@ -32,6 +32,14 @@ _SHUFFLES = (
     "vpalign", "vmovddup", "vmovshdup", "vmovsldup", "vmovhlps", "vmovlhps", "vmovhpd", "vmovlpd", "vpshuf",
     "vpermil", "vpinsr", "vpextr", "vpmovzx", "vpmovsx", "vexpand", "vcompress", "vpmov", "vmovmsk",
 )  # fmt: skip
+# On vectors of whole numbers: on half of the units that add them. Comparisons into a mask are too.
+_SHIFTS = (
+    "vpsll", "vpsrl", "vpsra", "vprol", "vpror", "vpshld", "vpshrd", "vpabs", "vpopcnt", "vplzcnt", "vpsadbw",
+    "vpmaxsq", "vpminsq", "vpmaxuq", "vpminuq", "vptest",
+)  # fmt: skip
+_WHOLE_SHIFTS = ("sh", "sa", "ro", "rc", "bt", "cmov", "set")  # the same of single whole numbers
+# They load less than they make: half a vector or less.
+_NARROW = ("vpmovzx", "vpmovsx", "vcvtdq2pd", "vcvtudq2pd", "vcvtps2pd", "vcvtph2ps", "vcvttps2q")
 _ADDS = ("vadd", "vsub", "vmin", "vmax", "vcmp", "vucomi", "vcomi", "vrndscale", "vround", "vgetexp", "vfixup")
 
 
@@ -167,13 +175,15 @@ def _kinds(mnemonic: str, operands: list[str]) -> list[tuple[str, float]]:
         if memory:
             stored = memory[0] == last
             found = [("slot", 1.0), (f"{'store' if stored else 'load'}{width}", 1.0)]
-            return found if not mnemonic.startswith("set") else [*found, ("integer", 1.0)]
+            return found if not mnemonic.startswith("set") else [*found, ("integer shift", 1.0)]
         between = mnemonic.startswith("vmov") and sum("mm" in each for each in operands) == 1
         if between:
             return [("slot", 1.0), ("shuffle", 1.0)]
         chosen = "%k" in whole and mnemonic.startswith("v")
         if chosen or mnemonic.startswith(("movz", "movs", "vmovs", "set")):
-            return [("slot", 1.0), ("vector integer" if mnemonic.startswith("v") else "integer", 1.0)]
+            wide = " wide" if width == " wide" else ""
+            whole_kind = "integer shift" if mnemonic.startswith("set") else "integer"
+            return [("slot", 1.0), (f"vector integer{wide}" if mnemonic.startswith("v") else whole_kind, 1.0)]
         return [("slot", 1.0)]  # renamed, or a constant
     found = [("slot", 1.0)]
     if memory and not mnemonic.startswith("lea"):
@@ -183,7 +193,8 @@ def _kinds(mnemonic: str, operands: list[str]) -> list[tuple[str, float]]:
             both = [("load integer", 1.0), ("store integer", 1.0), ("slot", 1.0)]
             found += [(f"store{width}", 1.0)] if plain else both
         else:
-            found.append((f"load{width}", 1.0))
+            narrow = width == " wide" and mnemonic.startswith(_NARROW)
+            found.append((f"load{' vector' if narrow else width}", 1.0))
     kind = _arithmetic(mnemonic, operands, "" if width == " integer" else width, bool(memory))
     return [*found, (kind, 1.0)] if kind else found
 
@@ -204,6 +215,7 @@ def _between_registers(mnemonic: str, operands: list[str], memory: list[int]) ->
 
 def _arithmetic(mnemonic: str, operands: list[str], width: str, memory: bool) -> str:
     """What an instruction computes; "" where that takes no unit."""
+    wide = " wide" if width == " wide" else ""
     zeroed = mnemonic.startswith(("xor", "vxor", "vpxor", "sub")) and len(set(operands)) == 1
     if zeroed or mnemonic in ("cqto", "cltd", "cltq", "cwtl"):
         return ""
@@ -222,12 +234,13 @@ def _arithmetic(mnemonic: str, operands: list[str], width: str, memory: bool) ->
         return f"convert{width}"
     if mnemonic.startswith(_SHUFFLES):
         broadcast = memory and mnemonic.startswith(("vbroadcast", "vpbroadcast"))
-        return "" if broadcast else "shuffle"
-    if mnemonic.startswith(("vpmul", "imul", "mul")):
-        return "vector multiply" if mnemonic.startswith("v") else "integer multiply"
+        return "" if broadcast else f"shuffle{wide}"
+    if mnemonic.startswith(("vpmul", "vpmadd", "imul", "mul")):
+        return f"vector multiply{wide}" if mnemonic.startswith("v") else "integer multiply"
     if mnemonic.startswith(("v", "k")):
-        return "vector integer"
-    return "integer"
+        into_mask = mnemonic.startswith("vpcmp") and operands[-1].startswith("%k")
+        return f"vector {'shift' if into_mask or mnemonic.startswith(_SHIFTS) else 'integer'}{wide}"
+    return "integer shift" if mnemonic.startswith(_WHOLE_SHIFTS) else "integer"
 
 
 def branching(function: Function, made: tuple[Block, ...]) -> dict[str, tuple[str, ...]]:

@@ -36,6 +36,9 @@ _PRICED = {
 # What counts the references to an array, one locked change each.
 _REFERENCES = ("NRT_incref", "NRT_decref")
 _SHUFFLES = ("shufflevector", "insertelement", "extractelement")
+_SHIFTS = ("shl", "lshr", "ashr")
+_WIDENED = ("zext", "sext", "trunc")
+_TO_VECTOR = re.compile(r" to <(?P<lanes>\d+) x i(?P<bits>\d+)>")
 _TIMES = re.compile(r", (\d+)(?:,|$)")
 _BY_ADDRESS = (2, 3, 4, 5, 8, 9, 16, 32, 64)
 _ADD_LIKE = (
@@ -102,19 +105,33 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
         # the rest is what is left of it after another product
         return f"integer {'divide' if opcode.endswith('div') else 'remainder'} constant", float(lanes)
     if opcode in _INTEGER:
-        return ("vector integer" if lanes > 1 else "integer"), pieces
+        if lanes == 1:
+            return "integer", pieces
+        return f"vector {'shift' if opcode in _SHIFTS else 'integer'}{wide}", pieces
     if opcode in _BETWEEN and lanes == 1:
         return f"convert {_BETWEEN[opcode]} whole", 1.0
     if opcode in _CONVERSIONS:
         return "convert", pieces
     if opcode in _SHUFFLES:
         # one number in or out is in one piece of the vector
-        return "shuffle", pieces if opcode == "shufflevector" else 1.0
+        return (f"shuffle{wide}", pieces) if opcode == "shufflevector" else ("shuffle", 1.0)
+    if opcode in _WIDENED and lanes > 1:
+        return _widened(body)
     if opcode in ("atomicrmw", "cmpxchg"):
         return "locked", 1.0
     if opcode == "call":
         return _call(text, kind if floating else "double", lanes, pieces, vector)
     return None
+
+
+def _widened(body: str) -> tuple[str, float] | None:
+    """(kind, how many) of whole numbers' vectors made wider or narrower: a shuffle for each piece of the wider."""
+    made, given = _TO_VECTOR.search(body), _TYPE.search(body)
+    if made is None or given is None or _width(given["vector"]) == 0 or given["vector"] == "i1":
+        return None
+    nbytes = int(made["lanes"]) * max(int(made["bits"]) // 8, _width(given["vector"]))
+    wide = " wide" if width_of(nbytes) == " wide" else ""
+    return f"shuffle{wide}", float(max(1, -(-nbytes // vector_bytes())))
 
 
 def vector_access_bytes(instruction: Instruction) -> int:

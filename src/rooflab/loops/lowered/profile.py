@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import binding
 
 from rooflab.loops.compiled.target import target_machine
-from rooflab.loops.lowered import afresh, control_flow, counted_access, lower, machine_code, predictor
+from rooflab.loops.lowered import afresh, arguments, control_flow, counted_access, lower, machine_code, predictor
 from rooflab.loops.lowered.ir_text import Function, Instruction, functions
 from rooflab.loops.lowered.operations import vector_access_bytes
 from rooflab.loops.read import decorated
@@ -43,6 +43,7 @@ class Profile(NamedTuple):
             "load wide" or "store wide".
         crossed: of each access to vectors, by its result or the text of a store: pieces of 32 bytes that did, in
             the mean.
+        dearer: how many times as long mathematical functions take for their arguments as for usual ones, by kind.
         boxed: numbers in lists, sets and tuples that the call returned, each made an object of Python's.
     """
 
@@ -57,6 +58,7 @@ class Profile(NamedTuple):
     split: Mapping[tuple[str, str], int] = {}
     boxed: int = 0
     crossed: Mapping[str, float] = {}
+    dearer: Mapping[str, float] = {}
 
 
 def optimised(fn: Any, types: tuple[Any, ...], spread: bool = False) -> tuple[str, str, str, tuple[str, Any]]:
@@ -194,11 +196,12 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: 
     accesses = [each for one in counted for each in one.accesses]
     notes = np.zeros((max(1, len(accesses)), predictor.LOAD_WORDS), np.int64)
     parts = [counted_access.compiled(*each) for each in (predictor.BRANCH, predictor.STORED, predictor.LOADED)]
+    rings = arguments.rings(one for each in chosen for block in each.blocks.values() for one in block.instructions)
     text = ir
     for each in counted:
         start = text.index(each.function.header)
         end = text.index("\n}", start) + 2
-        text = text[:start] + _written(each, passes, split) + text[end:]
+        text = text[:start] + _written(each, passes, split, rings) + text[end:]
     text += _helpers([name for _, name in parts], state, branches, table, notes)
     module = binding.parse_assembly(text)
     for bitcode, name in parts:
@@ -209,7 +212,10 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: 
     engine.finalize_object()
     call(engine)
     stored = [each.text for each in accesses]
-    return tuple(_profile(each, ir, passes, branches, notes, stored, split) for each in counted)
+    dearer = arguments.dearer(rings)
+    return tuple(
+        _profile(each, ir, passes, branches, notes, stored, split)._replace(dearer=dearer) for each in counted
+    )
 
 
 SPLIT_WORDS = 2  # of an access: its registers that lay across two lines, its halves that did
@@ -245,7 +251,7 @@ def _crossing(begin: str, pointer: str, size: int, piece: int, where: int) -> li
     return made
 
 
-def _written(each: _Counters, counts: np.ndarray, split: np.ndarray) -> str:
+def _written(each: _Counters, counts: np.ndarray, split: np.ndarray, rings: Mapping[str, arguments.Ring]) -> str:
     """The function with all that counts it."""
     function, labels, passes = each.function, list(each.function.blocks), counts.ctypes.data
     chosen = {results[-1]: (n, condition) for n, (condition, results) in enumerate(each.selects.items())}
@@ -284,7 +290,7 @@ def _written(each: _Counters, counts: np.ndarray, split: np.ndarray) -> str:
                 lines += _crossing(f"%rl.v{place_of}", match["pointer"], size, piece, where)
                 half = min(size, _HALF_BYTES)
                 lines += _crossing(f"%rl.h{place_of}", match["pointer"], size, half, where + 8)
-            lines.append(one.text)
+            lines += [*arguments.noted(one, rings, len(lines)), one.text]
             if one.opcode in ("select", "call") and one.result in chosen:
                 place_of, condition = chosen[one.result]
                 row = len(counts) + each.first_select + place_of

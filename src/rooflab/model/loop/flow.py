@@ -26,6 +26,7 @@ _FULL = 1.05  # of a cycle of a pipe: times are measured
 _STRETCH = 40.0  # cycles, of a unit that takes several for each operation
 _CROSSES = " split"  # the end of a kind's name: across two lines
 _NOT_HANDED = 1.5  # times what a store hands on within a line takes: so much longer, it does not hand on
+_APART = 0.618  # of a turn: multiples of it are spread evenly
 _CALLED_SHARE = 0.5  # of the instructions that could enter, those of a function that is called
 _CALLED_RESULTS = (
     0.55  # of those of a mathematical one, that leave a number in a vector register: glibc's pow, exp
@@ -54,12 +55,14 @@ class _Room(NamedTuple):
     loads: int
     stores: int
     registers: int
+    missed_branch: float = 0.0
 
 
 class _Timed(NamedTuple):
     """A step with what it takes: cycles to its result, unit (0: none), cycles of it; what it holds, a bit each.
 
-    `late`: what a load finds in a store it is not handed: it waits until that is written to the cache.
+    `late`: what a load finds in a store it is not handed: it waits until that is written to the cache. `missed`:
+    branches in it that are foretold wrongly.
     """
 
     latency: float
@@ -70,6 +73,7 @@ class _Timed(NamedTuple):
     handed: tuple[int, int] | None
     forward: float
     late: bool
+    missed: float = 0.0
 
 
 _LOADS, _STORES, _REGISTERS, _WAITS, _WHOLE, _MULTIPLIED = 1, 2, 4, 8, 16, 32
@@ -81,6 +85,7 @@ def run(
     latency: Callable[[str], float],
     each: Callable[[str], float],
     between: float,
+    missed: Callable[[str], float] = lambda _: 0.0,
 ) -> Flow | None:
     """Cycles of a pass of `loop`; None where its operations are not known one by one.
 
@@ -90,6 +95,7 @@ def run(
         latency: cycles of a kind from operands to result.
         each: cycles of a kind in its unit.
         between: instructions between one entry and the next, of what is around the loop.
+        missed: branches that a call of a kind foretells wrongly, in the mean, beyond what `each` says.
     """
     if not loop.flow or not loop.passes:
         return None
@@ -99,7 +105,7 @@ def run(
     if restarts < loop.entries:
         # entered anew while the chain goes on: what is around runs among its passes
         slots, between = slots + between * loop.entries / loop.passes, 0.0
-    steps = tuple(_timed(step, latency, each) for step in loop.flow)
+    steps = tuple(_timed(step, latency, each, missed) for step in loop.flow)
     room = _Room(
         timing.window,
         round(timing.scheduler),
@@ -109,13 +115,19 @@ def run(
         round(timing.loads or 1e9),
         round(timing.stores or 1e9),
         round(timing.registers or 1e9),
+        timing.missed_branch,
     )
     return _run(
         steps, room, slots / len(loop.flow), timing.throughput.get("slot", 1 / 6), round(trips, 3), round(between)
     )
 
 
-def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str], float]) -> _Timed:
+def _timed(
+    step: FlowStep,
+    latency: Callable[[str], float],
+    each: Callable[[str], float],
+    missed: Callable[[str], float] = lambda _: 0.0,
+) -> _Timed:
     kind = step.kind
     plain = kind.removesuffix(" vector").removesuffix(" wide")
     unit = _UNITS.get(plain, 0)
@@ -147,6 +159,7 @@ def _timed(step: FlowStep, latency: Callable[[str], float], each: Callable[[str]
         step.handed,
         latency(step.how) if step.how else 0.0,
         step.how.endswith(_CROSSES) and latency(step.how) > _NOT_HANDED * latency(step.how.removesuffix(_CROSSES)),
+        step.count * missed(kind) if unit == _CALLED else 0.0,
     )
 
 
@@ -154,7 +167,8 @@ _ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED, _LO
 _UNITS = {
     "fp add": _ADD, "fp compare": _ADD, "fp multiply": _MULTIPLY, "fp multiply-add": _MULTIPLY, "convert": _OTHER,
     "convert from whole": _ADD, "convert to whole": _ADD, "fp compare apart": _ADD,
-    "shuffle": _OTHER, "vector integer": _OTHER, "load": _LOAD, "load integer": _LOAD, "gather": _LOAD,
+    "shuffle": _OTHER, "vector integer": _OTHER, "vector shift": _OTHER,
+    "vector multiply": _OTHER, "load": _LOAD, "load integer": _LOAD, "gather": _LOAD,
     "store": _STORE, "locked": _LOCKED,
 }  # fmt: skip
 
@@ -212,6 +226,8 @@ def _retired(
     limits = {_LOADS: room.loads, _STORES: room.stores, _REGISTERS: room.registers}
     # the latest beginnings of arithmetic, as many as a scheduler holds: the first of them is when it had room
     seen: list[float] = []
+    # branches to be foretold wrongly, of each step: not all in the same passes
+    due = [at * _APART % 1.0 for at in range(many)]
     waiting: tuple[tuple[int, list[float], int], ...] = ((_WAITS, [], room.scheduler + room.queue),)
     if room.integers:
         waiting += ((_WHOLE, [], room.integers), (_MULTIPLIED, [], room.multiplies))
@@ -265,20 +281,29 @@ def _retired(
                 # through memory from an entry to the next as well
                 if back < len(done):
                     result = max(result, (wrote if step.late else done)[-1 - back][other] + step.forward)
+            if step.missed:
+                # what its branch tests is known when the function begins; nothing behind is begun before
+                due[at] += step.missed
+                wrong = int(due[at])
+                due[at] -= wrong
+                if wrong:
+                    entered = max(entered, begins) + wrong * room.missed_branch
+                    result += wrong * room.missed_branch
             results[at] = max(result, begins)
             if waits & _WAITS:
                 _keep(seen, begins, room.scheduler)
             for what, times, most in waiting:
                 if waits & what:
                     _keep(times, begins, most)
-            retired = max(retired, results[at])
+            before, retired = retired, max(retired, results[at])
             if step.holds & _STORES:
                 written[at] = max(to_write, retired)
                 to_write = written[at] + step.busy
             left.append((place, retired))
             for what, times in held.items():
                 if step.holds & what:
-                    times += [retired] * called
+                    # those of a function leave one after the other
+                    times += [before + (retired - before) * (n + 1) / called for n in range(called)]
         ends.append(retired)
     return ends
 

@@ -18,15 +18,22 @@ from msgspec.structs import replace
 
 from rooflab.machines.microarchitecture import Microarchitecture
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import flow
+from rooflab.model.loop import flow, given_arguments
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, LoopTime
 from rooflab.units import percent
 
-_WHOLE = ("integer", "integer multiply", "integer divide constant", "integer remainder constant", "branch")
+_WHOLE = (
+    "integer",
+    "integer shift",
+    "integer multiply",
+    "integer divide constant",
+    "integer remainder constant",
+    "branch",
+)
 _FLOATING = (
     "fp add", "fp multiply", "fp multiply-add", "fp select", "convert", "shuffle", "vector integer",
-    "vector multiply", "fp compare", "fp compare apart", "convert from whole", "convert to whole",
+    "vector shift", "vector multiply", "fp compare", "fp compare apart", "convert from whole", "convert to whole",
 )  # fmt: skip
 # Numbers become whole ones, and these numbers, on the units that add.
 _ADDS_TOO = {"convert from whole": "fp add", "convert to whole": "fp add", "fp compare apart": "fp compare"}
@@ -36,14 +43,16 @@ USUAL_LATENCY = {
     "integer": 1.0, "load": 5.0,
     "fp compare": 3.0, "fp compare apart": 3.0, "convert from whole": 6.0, "convert to whole": 6.0,
     "gather": 18.0, "gather wide": 24.0,
-    "vector integer": 1.0, "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0,
+    "vector integer": 1.0, "vector shift": 1.0, "integer shift": 1.0,
+    "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0,
     "shuffle": 2.0, "store forward": 6.0, "store forward integer": 5.0, "divide fp64": 13.0,
     "divide fp32": 11.0, "sqrt fp64": 18.0, "sqrt fp32": 12.0, "locked": 18.0,
 }  # fmt: skip
 USUAL_EACH = {
     "fp add": 0.5, "fp multiply": 0.5, "fp multiply-add": 0.5, "fp select": 0.5, "convert": 1.0, "shuffle": 1.0,
-    "convert vector": 1.0, "convert wide": 2.0,
-    "vector integer": 0.5, "fp compare": 0.5, "load": 0.5, "load vector": 0.5, "store": 1.0,
+    "convert vector": 1.0, "convert wide": 2.0, "shuffle wide": 1.0, "vector integer": 0.5,
+    "vector integer wide": 0.5, "vector shift": 0.5, "vector shift wide": 1.0, "vector multiply wide": 1.0,
+    "integer shift": 0.5, "fp compare": 0.5, "load": 0.5, "load vector": 0.5, "store": 1.0,
     "store vector": 1.0, "integer": 0.25, "integer multiply": 1.0,
     "integer divide": 8.0, "divide fp64": 5.0, "divide fp64 vector": 12.0, "divide fp32": 3.5,
     "divide fp32 vector": 10.0, "sqrt fp64": 6.0, "sqrt fp64 vector": 18.0, "sqrt fp32": 4.0,
@@ -344,6 +353,8 @@ def _handed_on(timing: CoreTiming, kind: str) -> float:
 
 
 def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: float = 0.0) -> LoopCycles:
+    ordered = given_arguments.timing_of(timing, loop.dearer, given_arguments.ORDERED)
+    timing = given_arguments.timing_of(timing, loop.dearer)
     calls: dict[str, float] = {}
     for kind, count in loop.operations.items():
         if kind.startswith("call "):
@@ -385,7 +396,8 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
     if restarts and total:
         instructions = total / restarts + between * loop.entries / restarts
         chain *= unforeseen + (1 - unforeseen) * _not_hidden(instructions, timing.window)
-    ran = flow.run(loop, timing, partial(_latency, timing), partial(_each, timing), between)
+    missed_in = partial(given_arguments.missed_in, timing=timing, ordered=ordered)
+    ran = flow.run(loop, timing, partial(_latency, ordered), partial(_each, ordered), between, missed_in)
     if ran is not None:
         cycles = unforeseen * ran.alone * restarts + (1 - unforeseen) * ran.each * loop.passes
         # an end that a count decides is known as soon as it is read: meanwhile, and while what follows is fetched,
@@ -428,7 +440,7 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
     """
     names = (
         "loads", "stores", "division", "division of whole numbers", "results moved to whole numbers",
-        "changes that no other core comes between",
+        "whole numbers", "changes that no other core comes between",
     )  # fmt: skip
     found: dict[str, float] = dict.fromkeys(names, 0.0)
     units: dict[str, float] = {}
@@ -456,8 +468,10 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
             found["results moved to whole numbers"] += cycles
         elif name in _WHOLE:
             whole += count
+            found["whole numbers"] += cycles if name == "integer shift" else 0.0
     found["arithmetic"] = max([computed * _each(timing, "fp mixed"), *units.values()])
-    found["whole numbers"] = (whole + computed) * _each(timing, "integer")
+    # what shifts and what chooses has fewer units
+    found["whole numbers"] = max(found["whole numbers"], (whole + computed) * _each(timing, "integer"))
     if "integer mixed" in timing.throughput:
         # what computes whole numbers also makes addresses, and its queues are seldom filled evenly
         mixed = (whole + moved) * timing.throughput["integer mixed"]

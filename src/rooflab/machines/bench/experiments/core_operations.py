@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,7 @@ from rooflab.machines.bench.experiments import core_calls, core_conversions
 from rooflab.machines.bench.experiments import core_programs as ir
 from rooflab.types.core_timing import CoreTiming
 
-_VERSION = 7
+_VERSION = 8
 _ROUNDS, _LEAST_S = 10, 2e-4
 _MATHS = ("exp", "log", "sin", "cos", "pow", "tan", "tanh", "exp2", "log2", "log10", "atan", "sinh", "cosh")
 _LIBRARY = (
@@ -34,6 +35,8 @@ _LIBRARY = (
     "erfc",
     "cbrt",
 )  # without an instruction of the IR: called by name
+_OF_TWO = ("pow", "hypot", "atan2")
+_FORMATS = {"fp64": "double", "fp32": "float"}
 _WIDTHS = ((0, ""), (32, " vector"), (64, " wide"))  # bytes of a vector, 0: a single number
 _BOXED = 1 << 14
 
@@ -114,12 +117,9 @@ def _measured() -> CoreTiming:
                     continue
                 items[f"{name}{suffix}"] = ir.item(ir.chains(text, kind, length, apart), length * apart)
     for name in (*_MATHS, *_LIBRARY):
-        for kind, format in (("double", "fp64"), ("float", "fp32")):
-            suffix = "f64" if kind == "double" else "f32"
-            more = f", {kind} %g" if name in ("pow", "hypot", "atan2") else ""
-            symbol = f"llvm.{name}.{suffix}" if name in _MATHS else name if kind == "double" else f"{name}f"
-            items[f"call {name} {format}"] = ir.calls(kind, symbol, more)
-            items[f"latency call {name} {format}"] = ir.calls(kind, symbol, more, chained=True)
+        for format in _FORMATS:
+            items[f"call {name} {format}"] = _called(name, format)
+            items[f"latency call {name} {format}"] = _called(name, format, chained=True)
     items["latency fp add beside"] = ir.item(ir.chains(ir.BODY["fp add"], "double", 4, 3), 4)
     items["latency load"] = reach.pointers(ir.CHAIN)
     items["latency load indexed"] = reach.indices(ir.CHAIN)
@@ -148,12 +148,8 @@ def _measured() -> CoreTiming:
         items[f"{what} integer"] = ir.item(reach.side_by_side(what, 0, 0, 16).replace("double", "i64"), 16)
     items["fp mixed"] = ir.item(ir.chains("fadd double {x}, %g|fmul double {y}, %f", "double", 2, 12), 48)
     items["slot"] = ir.item(ir.renamed_only(), ir.SLOTS)
-    lanes = min(32, ir.vector_bytes()) // 8
-    items["shuffle"] = ir.item(ir.chains(ir.shuffle(lanes), f"<{lanes} x double>", 4, ir.APART), 4 * ir.APART)
-    pair = f"<{lanes} x i64>"
-    items["vector integer"] = ir.item(
-        ir.chains(f"add {pair} {{x}}, %f|xor {pair} {{y}}, %g", pair, 2, ir.APART), 4 * ir.APART
-    )
+    items["integer shift"] = ir.item(ir.chains("shl i64 {x}, %g", "i64", 4, 9), 36)
+    items |= _of_whole_vectors()
     items |= _gathers()
     for width, suffix in _WIDTHS:
         if width <= ir.vector_bytes():
@@ -184,6 +180,41 @@ def _measured() -> CoreTiming:
     return _timing({**seconds, "call boxing": _boxing_s()})
 
 
+def dearer(given: Mapping[str, tuple[np.ndarray, ...]]) -> dict[str, float]:
+    """How many times as long mathematical functions take here for what they are `given` as for usual arguments.
+
+    Their own branches, and how they bring an argument into their range, depend on it. Side by side, and each
+    waiting for the one before ("latency call sin fp64"); and both where hardly a branch of theirs is foretold
+    wrongly ("ordered call sin fp64", "ordered latency call sin fp64"), as arguments come in ascending order.
+
+    Args:
+        given: by kind ("call sin fp64"), `core_programs.ARGUMENTS` numbers of each argument; others are left out.
+    """
+    items: dict[str, ir.Item] = {}
+    for kind, values in given.items():
+        _, name, format = kind.split()
+        if name in (*_MATHS, *_LIBRARY) and format in _FORMATS:
+            order = np.lexsort(values[::-1])
+            ordered = tuple(each[order] for each in values)
+            for row, chained in ((kind, False), (f"latency {kind}", True)):
+                items[f"usual {row}"] = _called(name, format, chained=chained)
+                items[row] = _called(name, format, values, chained=chained)
+                items[f"ordered {row}"] = _called(name, format, ordered, chained=chained)
+    seconds = _turns(items)
+    return {
+        row: seconds[row] / seconds[f"usual {row.removeprefix('ordered ')}"]
+        for row in items
+        if not row.startswith("usual ")
+    }
+
+
+def _called(name: str, format: str, given: tuple[np.ndarray, ...] = (), *, chained: bool = False) -> ir.Item:
+    """Calls of a function of the C library's, or what stands for it in LLVM's IR."""
+    kind = _FORMATS[format]
+    symbol = f"llvm.{name}.f{format[2:]}" if name in _MATHS else name if kind == "double" else f"{name}f"
+    return ir.calls(kind, symbol, given, two=name in _OF_TWO, chained=chained)
+
+
 def _conversions() -> dict[str, ir.Item]:
     """Between numbers and whole numbers, which lie in other registers."""
     trips, each = core_conversions.ROUND_TRIPS, core_conversions.APART
@@ -193,6 +224,23 @@ def _conversions() -> dict[str, ir.Item]:
         "convert to whole": ir.item(core_conversions.to_whole(), each),
         "to whole": ir.item(core_conversions.to_whole_alone(), each),
     }
+
+
+def _of_whole_vectors() -> dict[str, ir.Item]:
+    """What moves numbers within vectors, and arithmetic on vectors of whole numbers, by their width."""
+    items = {}
+    for width, suffix in ((min(32, ir.vector_bytes()), ""), (64, " wide")):
+        if width <= ir.vector_bytes():
+            kind, halves = f"<{width // 8} x i64>", f"<{width // 4} x i32>"
+            moved = ir.chains(ir.shuffle(width // 8), f"<{width // 8} x double>", 4, ir.APART)
+            added = ir.chains(f"add {kind} {{x}}, %f|xor {kind} {{y}}, %g", kind, 2, ir.APART)
+            shifted = ir.chains(f"shl {kind} {{x}}, %g|xor {kind} {{y}}, %f", kind, 4, ir.APART)
+            product = ir.chains(f"mul {halves} {{x}}, %f", halves, 4, ir.APART)
+            items[f"shuffle{suffix}"] = ir.item(moved, 4 * ir.APART)
+            items[f"vector integer{suffix}"] = ir.item(added, 4 * ir.APART)
+            items[f"vector shift{suffix}"] = ir.item(shifted, 4 * ir.APART)
+            items[f"vector multiply{suffix}"] = ir.item(product, 4 * ir.APART)
+    return items
 
 
 def _gathers() -> dict[str, ir.Item]:

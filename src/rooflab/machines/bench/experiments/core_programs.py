@@ -12,7 +12,7 @@ from llvmlite import binding
 
 CHAIN, APART = 16, 10  # operations of a chain a pass; chains side by side where throughput is asked for
 _ARGUMENT, _OTHER_ARGUMENT = 0.7, 1.3
-_RANGE, _ARGUMENTS = (0.05, 3.0), 4096  # of what functions are called with
+_RANGE, ARGUMENTS = (0.05, 3.0), 1 << 14  # of what functions are called with: more than a core learns by heart
 SLOTS, PAGE_BYTES = 48, 4096
 # What a core renames and never executes, so that its front alone is timed: of nops some fuse two to one.
 _RENAMED = {"x86_64": ("xorl %eax, %eax", "xorl %ecx, %ecx", "xorl %edx, %edx", "xorl %esi, %esi")}
@@ -164,41 +164,61 @@ def roots(text: str, kind: str) -> Item:
     return Item(compiled(declared + looped(lines)), APART, held.ctypes.data, (held, held), (held,))
 
 
-def calls(kind: str, symbol: str, more: str, *, chained: bool = False) -> Item:
-    """Calls of a function on numbers at random, so that its own branches are foretold as seldom as on data.
+def calls(
+    kind: str,
+    symbol: str,
+    given: tuple[np.ndarray, ...] = (),
+    *,
+    two: bool = False,
+    chained: bool = False,
+) -> Item:
+    """Calls of a function on numbers in their order: at random, so that its own branches are foretold as seldom.
 
-    `chained`: each waits for the one before, whose result times 0 is added to its argument.
+    Args:
+        kind: of its numbers.
+        symbol: the function.
+        given: `ARGUMENTS` numbers, of each argument; usual ones by default.
+        two: whether it takes two numbers.
+        chained: each waits for the one before, whose result times 0 is added to its argument.
     """
-    size = 8 if kind == "double" else 4
-    lines = [f"  %first = mul i64 %i, {4 * size}", f"  %at = and i64 %first, {_ARGUMENTS * size - 1}"]
+    size, second = 8 if kind == "double" else 4, ""
+    lines = [f"  %first = mul i64 %i, {4 * size}", f"  %at = and i64 %first, {ARGUMENTS * size - 1}"]
     for n in range(4):
         lines += [
             f"  %o{n} = add i64 %at, {n * size}",
             f"  %p{n} = getelementptr i8, ptr %startp, i64 %o{n}",
             f"  %x{n} = load {kind}, ptr %p{n}, align {size}",
         ]
+        if two:
+            second = f", {kind} %z{n}"
+            lines += [
+                f"  %q{n} = getelementptr i8, ptr %gp, i64 %o{n}",
+                f"  %z{n} = load {kind}, ptr %q{n}, align {size}",
+            ]
         if chained:
             before = f"%y{n - 1}" if n else "%last"
             lines += [
                 f"  %m{n} = fmul {kind} {before}, %f",
                 f"  %s{n} = fadd {kind} %x{n}, %m{n}",
-                f"  %y{n} = call {kind} @{symbol}({kind} %s{n}{more})",
+                f"  %y{n} = call {kind} @{symbol}({kind} %s{n}{second})",
             ]
         else:
             lines += [
-                f"  %y{n} = call {kind} @{symbol}({kind} %x{n}{more})",
+                f"  %y{n} = call {kind} @{symbol}({kind} %x{n}{second})",
                 f"  store volatile {kind} %y{n}, ptr %out, align {size}",
             ]
-    declared = "\n".join(_declarations(f"call {kind} @{symbol}({kind} %x{more})"))
-    loads = f"entry:\n  %f = load {kind}, ptr %fp\n  %g = load {kind}, ptr %gp"
+    declared = "\n".join(_declarations(f"call {kind} @{symbol}({kind} %x{second})"))
+    loads = f"entry:\n  %f = load {kind}, ptr %fp"
     text = declared + looped(lines).replace("entry:", loads, 1)
     if chained:
-        text = text.replace("  %first =", f"  %last = phi {kind} [ %g, %entry ], [ %y3, %loop ]\n  %first =", 1)
+        text = text.replace("  %first =", f"  %last = phi {kind} [ %f, %entry ], [ %y3, %loop ]\n  %first =", 1)
         text = text.replace("  ret void", f"  store {kind} %y3, ptr %out\n  ret void")
-    low, high = _RANGE
-    held = np.random.default_rng(0).uniform(low, high, _ARGUMENTS).astype(np.float64 if size == 8 else np.float32)
-    nothing, other = np.zeros(64, held.dtype), np.full(64, _OTHER_ARGUMENT, held.dtype)
-    return Item(compiled(text), 4, held.ctypes.data, (nothing, other), (held,))
+    format = np.float64 if size == 8 else np.float32
+    if not given:
+        given = np.random.default_rng(0).uniform(*_RANGE, ARGUMENTS), np.full(ARGUMENTS, _OTHER_ARGUMENT)
+    held = [np.ascontiguousarray(each, format) for each in given]
+    nothing = np.zeros(64, format)
+    return Item(compiled(text), 4, held[0].ctypes.data, (nothing, held[-1]), tuple(held))
 
 
 def least_of_sums() -> str:
