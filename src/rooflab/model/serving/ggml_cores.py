@@ -4,7 +4,8 @@ x86: measured on a Zen 4 at 3.69 GHz, alone, one thread, least of many: ggml_mul
 (ggml 0.25.3, late 2026), 2048 columns of 4096 weights, of one row and of 256, built for AVX2 and for the processor
 itself (AVX-512 with its products of 8-bit numbers); Q4_0, IQ4_NL, Q4_K and, with AVX-512, Q2_K laid out anew
 (ggml-cpu/repack.cpp). Arm: vector instructions of 16 bytes counted in ggml-cpu/arch/arm/quants.c and repack.cpp,
-all but loads; of formats that look weights up in tables, Q4_K's times what they take of it on x86.
+all but loads; of formats that look weights up in tables, Q4_K's times what they take of it on x86, but for IQ2_S,
+whose signs take 11 instructions of 24 there (ggml_vec_dot_iq2_s_q8_K).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _OF_FORMAT = {
     "iq3_s": Cores(12.97, 2.21, 12.38, 1.06, 28, 5.5),
     "iq2_xxs": Cores(7.63, 2.14, 8.04, 1.16, 17, 4.5),
     "iq2_xs": Cores(7.94, 2.28, 7.42, 1.38, 18, 4.5),
-    "iq2": Cores(7.35, 2.28, 7.6, 1.25, 16, 4.5),
+    "iq2": Cores(7.35, 2.28, 7.6, 1.25, 24, 4.5),
     "iq1": Cores(7.35, 7.35, 7.6, 7.6, 16, 16),
     "mxfp4": Cores(5.28, 5.36, 5.32, 5.31, 11, 11),
     "bf16": Cores(6.88, 3.25, 3.41, 1.3, 10.7, 5.0),
@@ -78,6 +79,8 @@ def taken(
 ) -> dict[str, Number]:
     """Clocks and instructions of a product of so many rows with one of `active` matrices each.
 
+    Of Arm's instructions, those of a block or of a row alone, and those of each of several rows (`arm_of_many`).
+
     `experts_by_row`: whether routed ones of a format that is laid out anew are met row by row.
     """
     name = stored.name
@@ -96,8 +99,10 @@ def taken(
         whole = np.where(several, np.maximum(each + _TILE / 2, _TILE), np.ceil(each / _TILE) * _TILE)
         return blocks * np.where(each < _TILED_FROM, one, whole / each * (many + (one - many) / whole))
 
+    alone = of(cost.arm, 0.0, _ALWAYS_ARM, _ANEW_ARM, _MANY_ARM)
     return {
         "core_clocks": of(cost.clocks, cost.clocks_of_many, _ALWAYS, _ANEW, _MANY),
         "wide_clocks": of(cost.wide, cost.wide_of_many, _ALWAYS, _ANEW_WIDE, _MANY),
-        "arm_instructions": of(cost.arm, cost.arm_of_many, _ALWAYS_ARM, _ANEW_ARM, _MANY_ARM),
+        "arm_instructions": alone,
+        "arm_of_many": of(cost.arm, cost.arm_of_many, _ALWAYS_ARM, _ANEW_ARM, _MANY_ARM) - alone,
     }

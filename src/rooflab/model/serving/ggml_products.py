@@ -44,13 +44,14 @@ def operation(
     core_clocks: Number = 0.0,
     wide_clocks: Number = 0.0,
     arm_instructions: Number = 0.0,
+    arm_of_many: Number = 0.0,
     clocks: Number = 0.0,
 ) -> Kernel:
     """One of ggml's operations: bytes, of them warm ones (all, where not given) and weights; how many kernels.
 
     `scalings` are sums of a block of products that ordinary lanes scale; `blocks` is 1 where operands are blocks;
     `clocks` are those of loads and answers of one thread block that wait for each other.
-    On a CPU: `core_clocks`, `wide_clocks` and `arm_instructions`, see `ggml_cores`.
+    On a CPU: `core_clocks`, `wide_clocks`, `arm_instructions` and `arm_of_many`, see `ggml_cores`.
     """
     return Kernel(
         layer=layer,
@@ -64,6 +65,7 @@ def operation(
             "core_clocks": core_clocks,
             "wide_clocks": wide_clocks,
             "arm_instructions": arm_instructions,
+            "arm_of_many": arm_of_many,
             "clocks": clocks,
         },
         read_bytes=reads,

@@ -14,7 +14,16 @@ from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechani
 from rooflab.types.machine import is_x86
 from rooflab.types.work import Cost, Op
 
-COLUMNS = ("starts", "scalings", "blocks", "core_clocks", "wide_clocks", "arm_instructions", "clocks")
+COLUMNS = (
+    "starts",
+    "scalings",
+    "blocks",
+    "core_clocks",
+    "wide_clocks",
+    "arm_instructions",
+    "arm_of_many",
+    "clocks",
+)
 _ZEN_FLOP, _ARM_FLOP = 32.0, 8.0  # of a core of Zen 4 in a clock; of a vector instruction of Arm
 _WIDE_FLOP, _FOUR = 64.0, 3.5  # of a core with two units of 512 bits; products of bytes for one of fp32, about
 
@@ -75,8 +84,8 @@ def _on_cores_s(x: Columns, device: Device) -> np.ndarray:
     per_s = cores * device.clock_hz * np.minimum(a_clock / _ZEN_FLOP, 1.0)
     clocks = x["wide_clocks" if _multiplies_bytes(device, a_clock) else "core_clocks"]
     if not is_x86(device.machine):
-        clocks, per_s = x["arm_instructions"], cores * device.clock_hz * a_clock / _ARM_FLOP
-        per_s = per_s * c("ggml.arm_issue_share")
+        per_s = cores * device.clock_hz * a_clock / _ARM_FLOP
+        clocks = x["arm_instructions"] / c("ggml.arm_issue_share") + x["arm_of_many"] / c("ggml.arm_many_share")
     return np.where(clocks > 0, clocks / per_s, x.flop_floor_s / c("ggml.half_share"))
 
 
