@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from typing import NamedTuple
 
 import engine_tables
 import numpy as np
@@ -13,6 +14,7 @@ from rooflab.model.device import cache_residency
 from rooflab.model.engines.engine import Engine
 from rooflab.model.serving import kernels
 from rooflab.model.serving.kernels import Kernel
+from rooflab.types.machine import program_memory_bytes
 from rooflab.work.llm.formats import weight_format
 
 _GEMM = {"bfloat16": "bf16", "sq": "int8"}
@@ -29,7 +31,7 @@ def linear(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
         m, n, k = (part.column(name) for name in "mnk")
         word = table.rows[0]["gemm_dtype"]
         stored = weight_format(_GEMM.get(word, word))
-        made = [_turned(kernels.product("linear", "product", 1.0, m, n, k, stored, library=library), word, part)]
+        made = [kernels.product("linear", "product", 1.0, m, n, k, stored, library=library)]
         if stored.activations and word != "sq":
             made.append(_scaled(m, k, table.engine == "vllm" and word == "fp8"))
             # One scale of the whole: cleared, found, inverted, before the cast.
@@ -39,7 +41,7 @@ def linear(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
                     kernels.norm("linear", "largest", 1.0, m, k, reads=2.0, writes=0.0, warm=2.0),
                     kernels.pointwise("linear", "invert", 1.0, np.ones_like(m), reads=4.0, writes=4.0),
                 ]
-        found[numbers], spreads[numbers] = timed(made, part)
+        found[numbers], spreads[numbers] = timed(_in_turn(made, word, part), part)
         if (table.engine, word) == ("vllm", "fp8_block"):
             packs = table.device.constants.family == "blackwell"
             calls = np.array([_block_calls(row, packs) for row in part.rows])
@@ -54,11 +56,53 @@ def _scaled(m: np.ndarray, k: np.ndarray, whole_blocks: bool) -> Kernel:
     return kernels.norm("linear", "scale activations", 1.0, m, k, reads=2.0, writes=1.0, warm=2.0)
 
 
-def _turned(product: Kernel, word: str, table: Table) -> Kernel:
-    """The product with weights of copies that take turns: what the last cache holds of them all is found there."""
-    copies = 1.0 if word in engine_tables.ONE_COPY else float(engine_tables.COPIES)
-    share = cache_residency.cached_share(product.weight_bytes * copies, table.device)
-    return dataclasses.replace(product, again_bytes=product.weight_bytes * share)
+class _Turns(NamedTuple):
+    """How operands take turns in a table: copies of the weights, 0 for cold ones; whether inputs have copies too."""
+
+    copies: np.ndarray
+    inputs: bool
+
+
+def _turns(word: str, product: Kernel, table: Table) -> _Turns:
+    """What takes turns, as the makers of the tables wrote it (ai-dynamo/aiconfigurator, collector/*/collect_gemm.py).
+
+    vLLM's layers: six copies, one of block formats and fp4. SGLang's: as many sets of all operands as fit in 45 % of
+    the card's memory beside what making one takes, six at most. TensorRT-LLM's: as many copies as its last cache
+    holds, five at most; its plugins (`trt_flow`) ran once, after other layers with 300 MB of weights.
+    """
+    rows, device = len(table.rows), table.device
+    if table.rows[0]["kernel_source"].startswith("trt_flow"):
+        return _Turns(np.zeros(rows), False)
+    weights = np.broadcast_to(np.asarray(product.weight_bytes, float), (rows,))
+    if table.engine == "trtllm":
+        return _Turns(np.clip(np.ceil(device.cache_bytes / weights), 1.0, 5.0), False)
+    if table.engine == "vllm":
+        return _Turns(np.full(rows, 1.0 if word in engine_tables.ONE_COPY else float(engine_tables.COPIES)), False)
+    m, n, k = (table.column(name) for name in "mnk")
+    making = {"fp8": 4.0, "fp8_block": 4.0, "nvfp4": 2.0}.get(word, 0.0) * n * k
+    kept = weights + 2.0 * m * (n + k) + (m * k if word == "fp8" else 0.0)
+    room = 0.45 * (program_memory_bytes(device.machine) or np.inf) - making
+    return _Turns(np.clip(np.floor(room / kept), 1.0, float(engine_tables.COPIES)), True)
+
+
+def _in_turn(made: list[Kernel], word: str, table: Table) -> list[Kernel]:
+    """The kernels with what the last cache still holds of weights and inputs when their turn comes again."""
+    product, device = made[0], table.device
+    copies, inputs = _turns(word, product, table)
+    m, n, k = (table.column(name) for name in "mnk")
+    first, out = 2.0 * m * k, 2.0 * m * n
+    weights = np.asarray(product.weight_bytes, float)
+    passed = np.where(copies > 0, copies * (weights + first * inputs) + first * (not inputs) + out, np.inf)
+    found = cache_residency.cached_share(passed, device)
+    # What is found in the cache needs no memory: no floor stands on it.
+    made[0] = dataclasses.replace(product, again_bytes=weights * found, weight_bytes=weights * (1.0 - found))
+    if not inputs:
+        return made
+    # Who reads the inputs first finds what is left of them from their last turn; nobody has just written them.
+    at = 0 if len(made) == 1 else 1
+    again = np.asarray(made[at].again_bytes, float) + first * found
+    made[at] = dataclasses.replace(made[at], warm_bytes=0.0, again_bytes=again)
+    return made
 
 
 # A wrapper of FlashInfer's in Python; DeepGEMM's call, which looks for its compiled kernel.
