@@ -347,15 +347,25 @@ def _of_one_pass(layer: str, name: str, count: Number, main: Pass, *, warm_bytes
 
 
 def rows_of_blocks(
-    layer: str, name: str, count: Number, blocks: Number, threads: float, read_bytes: Number, write_bytes: Number
+    layer: str,
+    name: str,
+    count: Number,
+    blocks: Number,
+    threads: float,
+    read_bytes: Number,
+    write_bytes: Number,
+    turns: Number = 0.0,
 ) -> Kernel:
-    """Many small thread blocks, each of which moves a row: RoPE, writing the paged cache."""
+    """Many small thread blocks, each of which moves a row: RoPE, writing the paged cache.
+
+    `turns`: how often a block goes back for more of a row that it walks over twice.
+    """
     return Kernel(
         layer=layer,
         name=name,
         sort="blocks",
         count=count,
-        columns={"blocks": np.maximum(blocks, 1.0), "threads": threads},
+        columns={"blocks": np.maximum(blocks, 1.0), "threads": threads, "turns": turns},
         read_bytes=read_bytes,
         write_bytes=write_bytes,
         warm_bytes=read_bytes,

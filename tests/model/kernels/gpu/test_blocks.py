@@ -13,11 +13,10 @@ from rooflab.work import counting
 H100 = device_of(rooflab.machine("h100-sxm"), cache="cold")
 
 
-def seconds(tokens: int, row_bytes: int, threads: int) -> float:
+def seconds(tokens: int, row_bytes: int, threads: int, turns: int = 0) -> float:
     spec = TensorSpec((tokens, row_bytes // 2), "bf16", tokens * row_bytes)
-    op = Op(
-        name="write cache", kind="kernel", inputs=(0,), outputs=(1,), attrs={"blocks": tokens, "threads": threads}
-    )
+    attrs = {"blocks": tokens, "threads": threads, "turns": turns}
+    op = Op(name="write cache", kind="kernel", inputs=(0,), outputs=(1,), attrs=attrs)
     report = counting.report(Graph(framework="hand", tensors=(spec, spec), ops=(op,)), "write")
     work = op_times.prepare(report.graph, report.rows)
     return float(op_times.predict_times(work, H100).kernels.time_s[0, 0])
@@ -39,3 +38,9 @@ def test_wide_rows_take_their_bytes() -> None:
     # 2 × 16384 × 64 KiB at the share of 3.35 TB/s; 124 rounds of 132 blocks of 1024 threads are hidden
     expected = 2 * 16384 * 65536 / (3.35e12 * H100.constants("blocks.memory_share"))
     assert seconds(16384, 65536, 256) == pytest.approx(expected, rel=0.1)
+
+
+def test_blocks_that_go_back_for_more_of_their_rows_wait_again() -> None:
+    # One unit's worth of blocks of 1024 threads that walk over 3 pieces of a row: two more turns.
+    more = seconds(132, 64, 1024, turns=2) - seconds(132, 64, 1024)
+    assert more == pytest.approx(2 * H100.constants("blocks.turn_s"), rel=0.01)

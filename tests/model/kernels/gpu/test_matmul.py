@@ -176,6 +176,15 @@ def test_lasting_work_is_limited_by_power() -> None:
         assert least < found.floor_s[0, 0] / found.kernels.time_s[0, 0] < most
 
 
+def test_fp4_takes_half_the_energy_of_fp8() -> None:
+    # Lasting products that power alone limits: 20 W for 2 · 8192³ FLOP at 0.5 and 0.25 of 16 bits' energy.
+    card = msgspec.structs.replace(rooflab.machine("b200"), tdp_w=20.0)
+    device = device_of(card, power="sustained")
+    joule = 2.0 * 8192.0**3 * device.constants("matmul.joule_per_flop")
+    for of, share in (("fp8", 0.5), ("fp4", 0.25)):
+        assert seconds(8192, 8192, 8192, of=of, device=device) == pytest.approx(joule * share / 20.0, rel=0.05)
+
+
 # ── what is read off an operation ───────────────────────────────────────────────────────────────────────────
 
 

@@ -12,21 +12,21 @@ from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
 from rooflab.types.work import Cost, Op
 
-COLUMNS = ("blocks", "threads")
+COLUMNS = ("blocks", "threads", "turns")
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
-    """Number of thread blocks and of the threads of each; None where the operation does not say."""
+    """Number of thread blocks, threads of each, its turns of loads after the first; None where it does not say."""
     if "blocks" not in op.attrs:
         return None
-    return float(op.attrs["blocks"]), float(op.attrs["threads"])
+    return float(op.attrs["blocks"]), float(op.attrs["threads"]), float(op.attrs.get("turns", 0.0))
 
 
 def time(x: Columns, device: Device) -> KernelTimes:
     """Launch, then the slower of rounds of blocks and traffic."""
     c = device.constants
     resident = np.clip(c("blocks.threads_of_unit") // x["threads"], 1, c("blocks.most_of_unit"))
-    block_s = c("blocks.block_s")
+    block_s = c("blocks.block_s") + x["turns"] * c("blocks.turn_s")
     rounds = x["blocks"] / (device.units * resident)
     waiting_s = block_s * np.maximum(rounds, 1.0)
     traffic = x.read_bytes + x.write_bytes

@@ -24,6 +24,7 @@ _NEWEST = 2  # the pipes before this place are those that a library writes its n
 # Energy of a multiply-add of each pipe, relative to a 16-bit one: as Hopper's peaks, inverted. Ordinary fp32
 # cores were not seen to be limited by power.
 _ENERGY = np.array([1.0, 0.5, 0.5, 2.0, 0.0, 15.0])
+_ENERGY_FP4 = 0.25  # as Blackwell's peaks, inverted
 ALIGNED_BYTES = 16  # what the widest load of one thread needs
 
 _COLUMNS = (
@@ -277,7 +278,8 @@ def _power_s(x: Columns, device: Device, pipe: np.ndarray) -> Number:
     c = device.constants
     if not device.machine.tdp_w:
         return 0.0
-    joule = x.matrix_flop * _ENERGY[pipe] * c("matmul.joule_per_flop")
+    energy = np.where(x["item_bytes"] < 1.0, _ENERGY_FP4, _ENERGY[pipe])
+    joule = x.matrix_flop * energy * c("matmul.joule_per_flop")
     needed_s = joule / (device.machine.tdp_w * device.faster)
     return needed_s if device.sustained else needed_s * (needed_s / (needed_s + c("matmul.power_s")))
 
