@@ -233,12 +233,15 @@ class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     chunks: int = 0
 
     def share(self, threads: int) -> float:
-        """The largest share of so many threads; between the numbers that were counted, its imbalance is theirs.
+        """The largest share of so many threads, which may be smaller than that of more: blocks divide elsewhere.
 
-        It is no smaller there than that of more threads: a trip that takes long is not divided.
+        Between the numbers that were counted, its imbalance is theirs, and it is taken to be no smaller than that
+        of more threads: a trip that takes long is not divided.
         """
         if threads == 1 or not self.threads:
             return 1 / threads
+        if threads in self.threads:
+            return self.shares[self.threads.index(threads)]
         known = [(n, share * n) for n, share in zip(self.threads, self.shares, strict=True)]
         below = max((each for each in known if each[0] <= threads), default=known[0])
         least = max((imbalance / n for n, imbalance in known if n >= threads), default=0.0)

@@ -53,6 +53,22 @@ def test_a_triangle_leaves_most_to_the_last_thread():
     assert [equal.share(n) for n in (1, 2, 3, 64)] == pytest.approx([1, 2 / 3, 1 / 3, 1 / 3])
 
 
+def middle(lengths, b):
+    for i in prange(lengths.shape[0]):
+        for j in range(lengths[i]):
+            b[i] += j
+
+
+@pytest.mark.slow
+def test_two_threads_may_share_evenly_what_three_do_not():
+    # whatever a pass counts: rows 2 and 3 have all of them, on both sides of a cut in two, in one block of three
+    (region,) = found(middle, np.array([0, 0, 900, 900, 0, 0]), np.zeros(6))
+    assert region.share(2) == pytest.approx(0.5)
+    assert region.share(3) == pytest.approx(1.0, abs=0.01)
+    # between numbers that were counted a trip that takes long is not divided
+    assert region.share(5) >= region.share(6) == pytest.approx(0.5, abs=0.01)
+
+
 @pytest.mark.slow
 def test_trips_that_data_decide():
     # Passes of while by trip: 30, 0, 0, 0, each counts 1; a trip counts 1, and b[i]. All: 30 + 4 · 2.
