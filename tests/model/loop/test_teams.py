@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rooflab
 from rooflab.model.loop import placement, teams, times
@@ -107,6 +109,30 @@ def test_memory_gives_all_what_all_attain(guest):
     every = memory.rate("read", scope="all", basis="attained", stores=None).value
     found = times_on(report((region(),), adds=1.0, read=960_000_000), guest)
     assert found == pytest.approx(960e6 / every + 2e-6, rel=0.25)  # and what nearer levels add
+
+
+@given(
+    one=st.floats(1e9, 1e12),
+    every=st.floats(1e8, 1e13),
+    threads=st.integers(2, 64),
+    name=st.sampled_from(("L3", "memory")),
+)
+def test_threads_that_share_a_level_attain_no_less_than_one_and_no_more_than_each_for_itself(
+    guest, one, every, threads, name
+):
+    attained = teams.rate_of(guest.level(name), guest, threads, one, every)
+    assert one <= attained <= max(one * threads, every)
+
+
+def test_a_machine_whose_file_lacks_rates_says_so_where_threads_are_asked_for():
+    epyc = rooflab.machine("epyc-9654")
+    made = placement.place_on(report((region(),), read=1 << 20), epyc)
+    assert made.scaling == ()
+    said = next(each for each in made.warnings if each.startswith("no times over the 96 cores"))
+    assert "L1" in said
+    assert "rooflab measure" in said
+    alone = placement.place_on(report((), read=1 << 20), epyc)
+    assert not any("no times over" in each for each in alone.warnings)
 
 
 def test_curves_say_what_is_lost_and_to_what(guest):

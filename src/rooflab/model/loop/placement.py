@@ -61,8 +61,10 @@ def place_on(
         predictions = [_between(each, predictions[0]) for each in predictions]
     # of another machine than the one that ran it, that is no surprise
     far = () if timing is None else _far_off(predictions, report.run(), report.unseen)
+    unknown = _why_no_times(report, machine, timing) if report.regions and not predictions else ()
     warnings = (
         *far,
+        *unknown,
         *((doubted,) if doubted else ()),
         *((_REORDERED,) if reordered.is_reordered(report) else ()),
         *teams.left_to_the_scheduler(report, team),
@@ -81,6 +83,21 @@ def place_on(
         predictions=tuple(predictions),
         scaling=scaling,
         warnings=warnings,
+    )
+
+
+def _why_no_times(report: LoopReport, machine: Machine, timing: CoreTiming | None) -> tuple[str, ...]:
+    """A sentence on what a machine does not state, so that nothing is predicted over its cores."""
+    missing = [
+        level.name if (level := crossings.level(machine, name)) else name
+        for number, (name, _, _) in enumerate(crossings.of(report))
+        if rates.level_s(report, machine, number, "core", 1, timing=timing) is None
+    ]
+    what = f"bytes/s of one core from {', '.join(missing)}" if missing else "what its core attains"
+    cores = f"{machine.compute_units:,} cores" if machine.compute_units else "cores"
+    return (
+        f"no times over the {cores} of {machine.name}: its file does not state {what};"
+        " rooflab measure -o machine.toml on such a machine does",
     )
 
 

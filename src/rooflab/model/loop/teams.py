@@ -93,14 +93,15 @@ def _region(regions: Sequence[Region], line: int) -> Region | None:
 
 
 def rate_of(level: Level, machine: Machine, threads: int, one: float, every: float | None) -> float:
-    """Bytes/s that so many threads attain of `level`.
+    """Bytes/s that so many threads attain of `level`: of one that they share no less than one attains.
 
     Args:
         level: of `machine`.
         machine: it.
         threads: each on a core of its own.
         one: bytes/s of one.
-        every: of all, as many as the rate says; None where that is not known.
+        every: of all, as many as the rate says; None where that is not known. Less than `one` of a level that is
+            shared only says that something disturbed it.
     """
     most = max((each.threads or 0 for each in level.rates if each.scope == "all"), default=0)
     if every is None or most < 2:
@@ -108,12 +109,13 @@ def rate_of(level: Level, machine: Machine, threads: int, one: float, every: flo
     if level.shared_by == 1:
         # of its own: what all attain, each its part
         return every * threads / most
+    every = max(one, every)
     if threads >= most:
         return every
     curve = next((each for each in machine.curves if each.name == "thread scaling"), None)
     if is_main_memory(level) and curve is not None:
         several, all_of_them = np.interp([threads, most], curve.x, curve.best)
-        return min(one * threads, every * float(several / all_of_them))
+        return max(one, min(one * threads, every * float(several / all_of_them)))
     return min(one * threads, every)
 
 
