@@ -186,6 +186,8 @@ def _examined(
     _rehearse(path, twin, read, time_limit_s)
     counted, plan, outside = counting.run_twin(twin.twin, read, bound.values, caches, time_limit_s)
     outcome = counted.outcome
+    # what is called where nothing came by, such as products of complex numbers that are no numbers, hides nothing
+    plan = plan._replace(unseen=twin.planner.hidden(outcome.passes.tolist()))
     if outcome.error is not None:
         raise RooflabError(outcome.error)
     shown = source.cut(read, [*(ref.line for ref in plan.refs), *(loop.line for loop in plan.loops)])
@@ -331,6 +333,11 @@ def _warnings(
     for line, number in sorted(outside.items()):
         said.append(
             f"line {line}: {number:,} accesses to memory of a library's or a constructor's are not counted"
+        )
+    if plan.modelled:
+        said.append(
+            f"{', '.join(plan.modelled)} cannot be seen: its operands are taken as read, its result as written,"
+            " once, in order and without gaps; its FLOP follow from its formula"
         )
     if plan.unseen:
         said.append(f"what {', '.join(plan.unseen)} accesses and computes cannot be seen and is not counted")

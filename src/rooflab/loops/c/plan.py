@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from rooflab.loops.c import blas
 from rooflab.loops.c.debug_info import LinesOf
 from rooflab.loops.c.pointers import ALLOCATIONS, CPointers, Known
 from rooflab.loops.lowered import instrument
@@ -57,6 +58,7 @@ class CPlanner(instrument.Planner):
         self.divisions: dict[tuple[str, int], tuple[int, str, str, str]] = {}
         self.allowed: dict[int, frozenset[Root]] = {}
         self.calls_through: dict[tuple[str, int], tuple[int, str]] = {}
+        self._where_hidden: dict[str, list[int]] = {}
 
     def cold(self, function: Function) -> set[str]:
         """Blocks that end the program."""
@@ -100,6 +102,7 @@ class CPlanner(instrument.Planner):
         }
         return [
             *plan.unseen,
+            *plan.modelled,
             *(f"the call through a pointer in line {line}" for line in through),
             *(f"the access in line {line}, which may be to memory of a library's" for line in sorted(lines)),
         ]
@@ -121,16 +124,16 @@ class CPlanner(instrument.Planner):
 
     def called(self, text: str, site: instrument.Site) -> None:
         """Gather what the call in `text` does."""
-        name = called(text)
+        name, self._call = called(text), text
         self.random |= name in _RANDOM
         own = f" @{name}(" in "".join(self._headers)
         if not name:
             if "asm" in text:
-                self.unseen.add(f"assembly in line {site.line}")
+                self._hidden(f"assembly in line {site.line}", site)
             elif through := _THROUGH.search(text):
                 self.calls_through[site.key] = site.line, through[1]
         elif name.startswith(("llvm.x86", "llvm.masked")):
-            self.unseen.add(f"{name} (line {site.line})")
+            self._hidden(f"{name} (line {site.line})", site)
         elif not (
             own
             or name.startswith("llvm.")
@@ -141,6 +144,26 @@ class CPlanner(instrument.Planner):
         ):
             self.library(name, site)
 
+    def library(self, name: str, site: instrument.Site) -> None:
+        """Gather what a function of a library does as far as a formula says it, else note that nothing does."""
+        made = blas.product(name, self._call)
+        if made is not None:
+            self._product(name, made, site)
+        else:
+            super().library(name, site)
+            if name in self.unseen:
+                self._hidden(name, site)
+
+    def _hidden(self, what: str, site: instrument.Site) -> None:
+        self.unseen.add(what)
+        self._where_hidden.setdefault(what, []).append(self._counter(site))
+
+    def hidden(self, passes: Sequence[int]) -> tuple[str, ...]:
+        """What cannot be seen of that which ran: `passes` of each counter."""
+        ran = (what for what, counters in self._where_hidden.items() if any(passes[each] for each in counters))
+        return tuple(sorted(ran))
+
+    _call = ""  # the call that is being gathered
     _headers: tuple[str, ...] = ()
     _callees: frozenset[str] = frozenset()  # values of the function that are called through
     _finds_callee = False

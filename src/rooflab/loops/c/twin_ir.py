@@ -13,7 +13,7 @@ from rooflab.loops.c.plan import RELEASES, CPlanner
 from rooflab.loops.c.pointers import ALLOCATIONS
 from rooflab.loops.c.support_ir import ENDED, NO_FUNCTION, Wiring, support
 from rooflab.loops.lowered.counted_access import NOTE_WORDS, VIEW
-from rooflab.loops.lowered.instrument import Access, Plan
+from rooflab.loops.lowered.instrument import WORDS, Access, Plan
 from rooflab.loops.lowered.ir_text import Function
 from rooflab.loops.lowered.pointers import Root
 from rooflab.loops.lowered.twin_ir import grown, multiplied
@@ -108,6 +108,9 @@ def _written(function: Function, lowered: Lowered, planner: CPlanner, plan: Plan
             key = (function.name, index)
             for access in plan.accesses.get(key, ()):
                 lines += _reported(access, f"rl.{index}.{access.ref}", planner, plan, wiring)
+            for n, (counter, factors) in enumerate(plan.products.get(key, ())):
+                lines += multiplied(f"rl.{index}.product{n}", factors)
+                lines += grown(f"rl.{index}.work{n}", wiring.passes + 8 * counter, f"%rl.{index}.product{n}")
             if key in planner.divisions:
                 lines += _divided(f"rl.{index}", *planner.divisions[key], each.opcode[0] == "s")
             if key in planner.calls_through:
@@ -211,7 +214,11 @@ def _reported(access: Access, name: str, planner: CPlanner, plan: Plan, wiring: 
             (within.low, within.nbytes) if within else (0, -2 if access.checked and planner.lenient(roots) else -1)
         )
         lines += multiplied(f"{name}.words", access.elements)
-        given = f"i64 %{name}.a, i64 {low}, i64 {nbytes}, i64 {access.elements[-1]}, i64 {access.nbytes}"
+        extent = access.elements[-1]
+        if access.elements[0] != WORDS:
+            extent = f"%{name}.extent"
+            lines.append(f"  {extent} = mul i64 %{name}.words, {access.nbytes}")
+        given = f"i64 %{name}.a, i64 {low}, i64 {nbytes}, i64 {extent}, i64 {access.nbytes}"
         given += f", i64 {request}, i64 {access.ref}, i64 {note}, i64 %{name}.words"
         lines.append(f"  %{name}.n = call i64 @rl_span({given})")
         return lines + grown(f"{name}.c", counter, f"%{name}.n")

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 # By BLAS's letter: bytes of an element, its number format, FLOP of a multiplication and of an addition.
-_KINDS = {
+KINDS = {
     "s": (4, "fp32", 1, 1),
     "d": (8, "fp64", 1, 1),
     "c": (8, "complex64", 6, 2),
@@ -51,7 +51,7 @@ def product(name: str, text: str) -> Product | None:
         return None
     given = [each.split()[-1] for each in text[text.index("(") + 1 : text.rindex(")")].split(", ")]
     letter = chr(int(given[0])) if given[0].lstrip("-").isdigit() else "d"
-    nbytes, dtype, of_multiply, of_add = _KINDS[letter]
+    nbytes, dtype, of_multiply, of_add = KINDS[letter]
     moved, terms = _ROUTINES[name](given)
     if name == "numba_xxnrm2" and of_multiply > 1:
         # a square and its sum of both parts of a number, not a product of two numbers
@@ -70,65 +70,69 @@ def is_unknown(name: str) -> bool:
 _Found = tuple[list[tuple[str, bool, Factors]], list[Term]]
 
 
-def _term(factors: Factors, multiplies: str, adds: str) -> Term:
+def term(factors: Factors, multiplies: str, adds: str) -> Term:
+    """A term, its fractions as text."""
     return Term(factors, Fraction(multiplies), Fraction(adds))
 
 
 def _dot(given: list[str]) -> _Found:
     n = (given[2],)
-    return [(given[3], False, n), (given[4], False, n)], [_term(n, "1", "1")]
+    return [(given[3], False, n), (given[4], False, n)], [term(n, "1", "1")]
 
 
 def _gemv(given: list[str]) -> _Found:
     m, n = given[2], given[3]
     moved = [(given[5], False, (m, n)), (given[7], False, (n,)), (given[9], True, (m,))]
-    return moved, [_term((m, n), "1", "1")]
+    return moved, [term((m, n), "1", "1")]
 
 
 def _gemm(given: list[str]) -> _Found:
     m, n, k = given[3], given[4], given[5]
     moved = [(given[7], False, (m, k)), (given[9], False, (k, n)), (given[12], True, (m, n))]
-    return moved, [_term((m, n, k), "1", "1")]
+    return moved, [term((m, n, k), "1", "1")]
 
 
 def _nrm2(given: list[str]) -> _Found:
     n = (given[1],)
-    return [(given[2], False, n)], [_term(n, "1", "1")]
+    return [(given[2], False, n)], [term(n, "1", "1")]
 
 
-def _in_place(pointer: str, elements: Factors) -> list[tuple[str, bool, Factors]]:
+def in_place(pointer: str, elements: Factors) -> list[tuple[str, bool, Factors]]:
+    """What is read, and written over."""
     return [(pointer, False, elements), (pointer, True, elements)]
 
 
-def _lu(n: str) -> list[Term]:
+def lu(n: str) -> list[Term]:
     """P·A = L·U of a square matrix: n³/3 + 2n/3 multiplications, n³/3 − n²/2 + n/6 additions."""
-    return [_term((n, n, n), "1/3", "1/3"), _term((n, n), "0", "-1/2"), _term((n,), "2/3", "1/6")]
+    return [term((n, n, n), "1/3", "1/3"), term((n, n), "0", "-1/2"), term((n,), "2/3", "1/6")]
 
 
 def _getrf(given: list[str]) -> _Found:
     n = given[2]  # numba factors square matrices alone
-    return _in_place(given[3], (n, n)), _lu(n)
+    return in_place(given[3], (n, n)), lu(n)
 
 
 def _gesv(given: list[str]) -> _Found:
     """A·X = B: A factored, then both triangles solved for each of the right sides."""
     n, sides = given[1], given[2]
-    moved = [*_in_place(given[3], (n, n)), *_in_place(given[6], (n, sides))]
-    return moved, [*_lu(n), _term((n, n, sides), "1", "1"), _term((n, sides), "0", "-1")]
+    moved = [*in_place(given[3], (n, n)), *in_place(given[6], (n, sides))]
+    return moved, [*lu(n), term((n, n, sides), "1", "1"), term((n, sides), "0", "-1")]
 
 
 def _getri(given: list[str]) -> _Found:
     """The inverse from L·U: 2n³/3 + n²/2 + 5n/6 multiplications, 2n³/3 − 3n²/2 + 5n/6 additions."""
     n = given[1]
-    terms = [_term((n, n, n), "2/3", "2/3"), _term((n, n), "1/2", "-3/2"), _term((n,), "5/6", "5/6")]
-    return _in_place(given[2], (n, n)), terms
+    terms = [term((n, n, n), "2/3", "2/3"), term((n, n), "1/2", "-3/2"), term((n,), "5/6", "5/6")]
+    return in_place(given[2], (n, n)), terms
+
+
+def potrf(n: str) -> list[Term]:
+    """A = L·Lᵀ: n³/6 + n²/2 + n/3 multiplications, n³/6 − n/6 additions."""
+    return [term((n, n, n), "1/6", "1/6"), term((n, n), "1/2", "0"), term((n,), "1/3", "-1/6")]
 
 
 def _potrf(given: list[str]) -> _Found:
-    """A = L·Lᵀ: n³/6 + n²/2 + n/3 multiplications, n³/6 − n/6 additions."""
-    n = given[2]
-    terms = [_term((n, n, n), "1/6", "1/6"), _term((n, n), "1/2", "0"), _term((n,), "1/3", "-1/6")]
-    return _in_place(given[3], (n, n)), terms
+    return in_place(given[3], (given[2], given[2])), potrf(given[2])
 
 
 _ROUTINES = {

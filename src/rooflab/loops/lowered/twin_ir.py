@@ -278,11 +278,28 @@ def multiplied(name: str, factors: Sequence[str]) -> list[str]:
     """Lines that compute the product of `factors` as %`name`."""
     if factors[0] == WORDS:
         return [f"  %{name}.up = add i64 {factors[1]}, 7", f"  %{name} = lshr i64 %{name}.up, 3"]
-    lines = [f"  %{name}{'' if len(factors) == 1 else '.0'} = add i64 {factors[0]}, 0"]
+    lines: list[str] = []
+    factors = [_widened(f"{name}.f{n}", each, lines) for n, each in enumerate(factors)]
+    lines.append(f"  %{name}{'' if len(factors) == 1 else '.0'} = add i64 {factors[0]}, 0")
     for n, factor in enumerate(factors[1:], 1):
         last = "" if n == len(factors) - 1 else f".{n}"
         lines.append(f"  %{name}{last} = mul i64 %{name}.{n - 1}, {factor}")
     return lines
+
+
+def _widened(name: str, factor: str, lines: list[str]) -> str:
+    """A factor of 64 bits: one with a type, "i32 %n", is made it by `lines`, and nothing where it is below 0."""
+    kind, _, value = factor.rpartition(" ")
+    if not kind:
+        return value
+    if kind != "i64":
+        lines.append(f"  %{name}.wide = sext {kind} {value} to i64")
+        value = f"%{name}.wide"
+    lines += [
+        f"  %{name}.none = icmp slt i64 {value}, 0",
+        f"  %{name} = select i1 %{name}.none, i64 0, i64 {value}",
+    ]
+    return f"%{name}"
 
 
 def _reported(access: Access, name: str, plan: Plan, wiring: Wiring) -> list[str]:

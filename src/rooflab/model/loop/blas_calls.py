@@ -12,8 +12,8 @@ from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, LineCounts, LoopReport
 from rooflab.types.machine import Machine
 
-# numba's own functions in front of those of BLAS and LAPACK
-_CALLS = ("call numba_xx", "call numba_xgesv", "call numba_ez_xx")
+# numba's own functions in front of those of BLAS and LAPACK, and those that C calls
+_CALLS = ("call numba_xx", "call numba_xgesv", "call numba_ez_xx", "call cblas_", "call LAPACKE_")
 _COMPUTES = ("fp ", "divide ", "sqrt ")
 _BYTES = {"fp32": 4, "complex64": 8, "complex128": 16}  # of an element, else 8
 
