@@ -141,25 +141,31 @@ def loop(
     if target is None:
         return report
     timing = _core_timing(report, target)
-    target, meanwhile = this_moment.met_by(report, target)
+    met, meanwhile = this_moment.met_by(report, target)
     team = thread_teams.measure() if report.regions and is_here(target) else None
     with known_flows.of_loop(report.where):
-        placed = placement.place_on(report, target, timing, team, most_threads=threads)
+        placed = placement.place_on(report, met, timing, team, most_threads=threads)
         doubted = (*meanwhile, *(doubts_of_timing(target) if placed.runs else doubts(target)))
         if advise and understood is not None:
-            _tell(placed, doubted, told)
+            if told is not None:
+                told(_under_its_roofs(placed, target, timing, doubted))
             helps = changes.advise(
                 placed, understood, caches, here=is_here(target), timing=timing, team=team, patience_s=advice_s
             )
             placed = replace(placed, advice=helps)
-    return replace(placed, warnings=(*placed.warnings, *doubted))
+    return _under_its_roofs(placed, target, timing, doubted)
 
 
-def _tell(placed: LoopReport, doubted: Sequence[str], told: Callable[[LoopReport], None] | None) -> None:
+def _under_its_roofs(
+    placed: LoopReport, machine: Machine, timing: CoreTiming | None, doubted: Sequence[str]
+) -> LoopReport:
+    """A report that was predicted with what the machine does now, under the roofs that were measured of it."""
     from msgspec.structs import replace
 
-    if told is not None:
-        told(replace(placed, warnings=(*placed.warnings, *doubted)))
+    from rooflab.model.loop import placement
+
+    points = placement.points_under(placed, machine, timing)
+    return replace(placed, machine=machine, points=points, warnings=(*placed.warnings, *doubted))
 
 
 def _as_numpy_runs_it(fn: Callable[..., Any], args: tuple[Any, ...], report: LoopReport) -> list[str]:
@@ -235,15 +241,16 @@ def _loop_of_c(
     if target is None:
         return report
     timing = _core_timing(report, target)
-    target, meanwhile = this_moment.met_by(report, target)
+    met, meanwhile = this_moment.met_by(report, target)
     team = followed.team_timing(report) if is_here(target) else None
     with known_flows.of_loop(report.where):
-        placed = placement.place_on(report, target, timing, team, most_threads=threads)
+        placed = placement.place_on(report, met, timing, team, most_threads=threads)
         doubted = (*meanwhile, *(doubts_of_timing(target) if placed.runs else doubts(target)))
         if advise and placed.runs and is_here(target):
-            _tell(placed, doubted, told)
+            if told is not None:
+                told(_under_its_roofs(placed, target, timing, doubted))
             placed = replace(placed, advice=of_c.advise(placed, function, args, caches, cflags, timing))
-    return replace(placed, warnings=(*placed.warnings, *doubted))
+    return _under_its_roofs(placed, target, timing, doubted)
 
 
 def sweep_tiles(

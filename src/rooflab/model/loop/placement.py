@@ -49,7 +49,7 @@ def place_on(
             f"{machine.name} is a {machine.kind}; a Python loop runs on a CPU: measure one, or give"
             " the name of one"
         )
-    points = _points(reordered.as_compiled(report), machine, "core", report.run(), timing)
+    points = points_under(report, machine, timing)
     predictions = []
     for run in (report.run(), report.run(threads=2)):
         threads = 1 if run is None else run.threads
@@ -139,6 +139,17 @@ def _far_off(predictions: list[Predicted], run: Timed | None, unseen: tuple[str,
             " and what would help that may not help",
         )
     return (f"{bar}: it runs faster than {one.binds} allows by the model, which that rules out as its limit",)
+
+
+def points_under(report: LoopReport, machine: Machine, timing: CoreTiming | None = None) -> tuple[Point, ...]:
+    """Where a loop lies at each level, on one core, warm: what crosses, how long it takes, its share of the roof.
+
+    Args:
+        report: of it.
+        machine: a CPU.
+        timing: how long its core's operations take, where that was measured.
+    """
+    return _points(reordered.as_compiled(report), machine, "core", report.run(), timing)
 
 
 def _points(
