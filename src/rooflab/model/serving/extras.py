@@ -48,6 +48,7 @@ class Extras:
             said.append(
                 f"{self.drafts} drafts a step by the last layer and the head, with which a step gives "
                 f"{self.accepted:g} tokens in the mean: how many are accepted is taken as given"
+                + ("" if model.draft_layers else _NO_LAYER.format(model.name))
             )
         if self.imbalance is not None:
             said.append(
@@ -63,6 +64,9 @@ class Extras:
         return said
 
 
+_NO_LAYER = (
+    "; {} states no layer for drafts: one like its last and a head are taken to be trained for it, as EAGLE's are"
+)
 NONE = Extras()
 
 

@@ -296,6 +296,7 @@ class Architecture:
         layer_norm: LayerNorm (two vectors of parameters) rather than RMSNorm.
         embedding_norm: whether the tokens' vectors are normalised first; `relative` as in `Tower`.
         context: the longest that it is made for; None where not stated.
+        draft_layers: layers more that draft tokens (multi-token prediction); 0 where none is stated.
         stored: number format of its weights as published, and `expert_stored` of its experts' weights.
         left_out: sections of its configuration that describe further parts, which are in none of the numbers.
         doubts: what else of its configuration is in none of the numbers, in sentences.
@@ -317,6 +318,7 @@ class Architecture:
     embedding_norm: bool = False
     relative: int = 0
     context: int | None = None
+    draft_layers: int = 0
     stored: str = "bf16"
     expert_stored: str | None = None
     left_out: tuple[str, ...] = ()

@@ -83,6 +83,7 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         embedding_norm=word == "bloom",
         relative=relative_of(word, fields),
         context=fields.maybe("max_position_embeddings"),
+        draft_layers=next((n for n in map(fields.maybe, _DRAFTS) if n), 0),
         left_out=_left_out(config),
         source=source,
         **_stored(config, whole),
@@ -91,6 +92,8 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
     return dataclasses.replace(made, doubts=(unread.sentence(name, word, found),)) if found else made
 
 
+# Words for the layers of multi-token prediction: DeepSeek's, MiniMax's, Qwen's, MiMo's.
+_DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "mtp_num_layers")
 _OF_ALL = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "vocab_size", "model_type")
 _READ = ("text_config", "llm_config", "language_config", "vision_config", "quantization_config")
 

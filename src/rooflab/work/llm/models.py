@@ -45,6 +45,7 @@ def named(name: str) -> Architecture:
         )
     entry = shipped()[found]
     made = config.architecture(entry["config"], found, entry["source"])
+    made = replace(made, draft_layers=int(entry.get("draft_layers", made.draft_layers)))
     return _routed(made, float(entry["repeated"])) if "repeated" in entry else made
 
 
