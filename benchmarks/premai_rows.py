@@ -15,6 +15,7 @@ from rooflab.model.parallel.layout import Layout
 _PREMAI = {
     "vllm": "vllm-0", "transformers (pytorch)": "transformers-4", "AutoGPTQ": "transformers-4",
     "PyTorch Lightning": "transformers", "llama.cpp": "llama.cpp", "ctransformers": "llama.cpp",
+    "exllamav2": "exllamav2",
 }  # fmt: skip
 # Why others are not answered, by that repository's own scripts (bench_*/bench.py) and these engines' sources.
 _PREMAI_NOT = {
@@ -22,7 +23,6 @@ _PREMAI_NOT = {
     "Optimum Nvidia": "TensorRT-LLM's kernels behind generate() of transformers, whose host time nobody states",
     "onnx": "ONNX Runtime's kernels, and copies of the cache between host and device, of which there is no model",
     "ctranslate": "CTranslate2's kernels: no engine of rooflab; its script counts words, not tokens",
-    "exllamav2": "EXL2's mixed formats and kernels: no engine of rooflab",
     "DeepSpeed": "DeepSpeed-MII's kernels and scheduler: no engine of rooflab",
     "AutoAWQ": "AutoAWQ's fused modules, launched by a host of unknown speed: no engine of rooflab",
 }
@@ -34,6 +34,7 @@ _PREMAI_FORMATS = {
     "llama.cpp": {"int8": "q8_0", "int4": "q4_k"},
     "ctransformers": {"int8": "q8_0", "int4": "q4_k"},
     "vllm": {"int4": "int4_wo"},
+    "exllamav2": {"int8": "exl2_8", "int4": "exl2_4"},
     "transformers (pytorch)": _BITSANDBYTES,
     "PyTorch Lightning": _BITSANDBYTES,
 }

@@ -58,7 +58,7 @@ def serve(
         model: a name of the shipped list, or a config.json, a GGUF file, a safetensors index, a folder with one.
         machine: a device or a node of the catalogue, or a file of one.
         gpus: how many devices; by default all of a node, of a device the fewest that hold the model.
-        engine: "vllm", "sglang", "tensorrt-llm", "llama-cpp", "ik-llama-cpp", "transformers".
+        engine: "vllm", "sglang", "tensorrt-llm", "llama-cpp", "ik-llama-cpp", "transformers", "exllamav2".
         tp, pp, ep, dp, cp: ways of tensor, pipeline and expert parallelism, of data parallelism of the attention,
             and of the tokens of a sequence (context parallelism); `sp` shares norms among tensor-parallel ranks.
             By default the fewest tensor-parallel ways that hold model and requests; what is left are copies.

@@ -314,7 +314,7 @@ def pointwise(
     *,
     reads: float,
     writes: float,
-    instructions: float = 10.0,
+    instructions: Number = 10.0,
     casts: bool = False,
 ) -> Kernel:
     """An element-wise kernel that reads and writes so many bytes for an element of its result.

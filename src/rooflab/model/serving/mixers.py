@@ -73,16 +73,56 @@ def products(
     """One product as the engine runs it."""
     if run.engine.one_by_one:
         return ggml_products.product(run, layer, name, count, m, n, k, stored)
+    if run.engine.stream_rows and stored.bits < 16:
+        return _streamed(run, layer, name, count, m, n, k, stored)
     if not stored.widens:
         return [product(layer, name, count, m, n, k, stored)]
     rows = np.asarray(m, float)
     several = np.where(rows > 1, rows, 0.0)
-    made = pointwise(layer, f"{name}: widen weights", count, n * k * (rows > 1), reads=stored.nbytes, writes=2.0)
+    return [
+        *_widened(layer, name, count, several, n, k, stored),
+        _where_any(rows - several, product(layer, name, count, rows - several, n, k, stored)),
+    ]
+
+
+def _streamed(
+    run: Run, layer: str, name: str, count: float, m: Number, n: float, k: float, stored: WeightFormat
+) -> list[Kernel]:
+    """Of few rows the weights go past them once, on ordinary lanes; of more they are written in 16 bits first."""
+    rows = np.asarray(m, float)
+    few = np.where(rows <= run.engine.stream_rows, rows, 0.0)
+    many = rows - few
+    weights = n * k * stored.nbytes
+    elements = n * k * (few > 0)
+    # A weight is widened in about one instruction and a half, and half of one multiplies two of a row.
+    passing = pointwise(
+        layer, name, count, elements, reads=stored.nbytes, writes=0.0, instructions=1.5 + few / 2.0
+    )
+    into, out = few * k * HALF_BYTES, few * n * HALF_BYTES
+    return [
+        dataclasses.replace(
+            passing, warm_bytes=into, weight_bytes=weights * (few > 0), read_bytes=passing.read_bytes + into,
+            write_bytes=out, flop=2.0 * few * n * k, dtype="fp32",
+        ),
+        *_widened(layer, name, count, many, n, k, stored),
+    ]  # fmt: skip
+
+
+def _widened(
+    layer: str, name: str, count: float, rows: Number, n: float, k: float, stored: WeightFormat
+) -> list[Kernel]:
+    some = np.asarray(rows) > 0
+    made = pointwise(layer, f"{name}: widen weights", count, n * k * some, reads=stored.nbytes, writes=2.0)
     return [
         dataclasses.replace(made, warm_bytes=0.0, weight_bytes=made.read_bytes),
-        product(layer, name, count, several, n, k, weight_format("bf16")),
-        product(layer, name, count, rows - several, n, k, stored),
+        _where_any(rows, product(layer, name, count, rows, n, k, weight_format("fp16"))),
     ]
+
+
+def _where_any(rows: Number, made: Kernel) -> Kernel:
+    """A product that settings without a row do not run: they read no weights for it."""
+    some = np.asarray(rows) > 0
+    return dataclasses.replace(made, read_bytes=made.read_bytes * some, weight_bytes=made.weight_bytes * some)
 
 
 def scaling(run: Run, layer: str, count: float, m: Number, k: float, stored: WeightFormat) -> list[Kernel]:

@@ -25,6 +25,7 @@ class WeightFormat:
         source: where the numbers come from.
         calls: of PyTorch that a product is, where each operation is a call of its own.
         widens: whether weights that meet several rows are written in 16 bits first.
+        head: the format that published files have in the head beside it; "" where nothing else is said.
     """
 
     name: str
@@ -34,6 +35,7 @@ class WeightFormat:
     activations: str = ""
     calls: float = 1.0
     widens: bool = False
+    head: str = ""
 
     @property
     def nbytes(self) -> float:
@@ -56,6 +58,7 @@ def table() -> dict[str, WeightFormat]:
             activations=each.get("activations", ""),
             calls=float(each.get("calls", 1.0)),
             widens=bool(each.get("widens")),
+            head=each.get("head", ""),
         )
         for name, each in raw["formats"].items()
     }

@@ -66,7 +66,7 @@ def precision(
     """Formats by name: dense layers in `weights`, the others too where nothing else is said.
 
     The head and the embedding stay in 16 bits, as published checkpoints keep them, but in GGUF's blocks where the
-    weights have those.
+    weights have those; EXL2's head has six.
 
     Raises:
         UnknownNameError: an unknown format, with near matches.
@@ -80,7 +80,7 @@ def precision(
         linear=linear,
         attention=weight_format(attention) if attention else linear,
         experts=weight_format(experts) if experts else linear,
-        head=weight_format(head) if head else outer,
+        head=weight_format(head or linear.head or outer.name),
         embedding=outer,
         cache=cache,
     )
