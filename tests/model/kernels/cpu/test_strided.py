@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -89,3 +90,15 @@ def test_the_triangle_of_a_matrix_times_its_own_transpose_is_copied_down_columns
     assert mirrored(op, out) == Strided(triangle * 7 / 8, triangle / 8, 2000 * 64, 2)
     assert mirrored(replace(op, attrs={"k": 100}), out) == NOTHING
     assert mirrored(replace(op, name="aten.mm"), out) == NOTHING
+
+
+def test_a_compiled_loop_steps_down_the_same_columns() -> None:
+    x = np.ones((4000, 4000))
+    turned_s, plain_s = (
+        rooflab.analyze(fn, x, x + 1, machine="examples/zen4-guest.toml", mode="compiled").time_s
+        for fn in (lambda x, y: x + y.T, lambda x, y: x + y)
+    )
+    # 2e6 lines from DRAM at 109 ns, 9 under way on one core; two cores read 36.1 of 32.1 GB/s together: 21.5 ms
+    assert turned_s is not None
+    assert plain_s is not None
+    assert turned_s > 21.5e-3 > plain_s

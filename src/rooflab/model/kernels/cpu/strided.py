@@ -55,6 +55,13 @@ def strided(op: Op, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, .
     return _of(operands, shape, copies=op.kind != "pointwise")
 
 
+def walked(inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> Strided:
+    """The lines that a loop over the results in their order steps through; nothing for results of other shapes."""
+    if not outputs or any(math.prod(spec.shape) > math.prod(outputs[0].shape) for spec in inputs):
+        return NOTHING
+    return _of((*inputs, *outputs[:1]), outputs[0].shape, copies=True)
+
+
 def mirrored(op: Op, outputs: tuple[TensorSpec, ...]) -> Strided:
     """The lines that NumPy steps through to copy one triangle of a matrix times its own transpose to the other.
 
@@ -145,5 +152,8 @@ def waits_s(x: Columns, device: Device, threads: np.ndarray) -> np.ndarray:
     hot = x.hot_read_bytes / np.maximum(x.read_bytes, 1.0)
     lines_bytes = np.maximum(x.footprint_bytes, x["lines_first"] * LINE_BYTES)
     held = core_times.latency_s(np.minimum(lines_bytes, cores.cache_bytes), device)
-    first = x["lines_first"] * (hot * held + (1 - hot) * cores.tiers[-1].latency_s)
-    return (again + first) / device.constants("cpu.core_misses") / threads
+    # Several cores wait for as many more lines of memory at once as it gives them together.
+    memory = cores.tiers[-1]
+    at_once = np.minimum(threads, np.maximum(memory.all_read / memory.core_read, 1.0))
+    first = x["lines_first"] * (hot * held / threads + (1 - hot) * memory.latency_s / at_once)
+    return (again / threads + first) / device.constants("cpu.core_misses")
