@@ -71,7 +71,10 @@ def test_a_matrix_product_takes_what_lines_compute_that_no_loop_does(guest):
         {4: (1_000_000, 10), 6: (2_000_000, 30_000)},
         [(3, {"fp add": 1e6}), (5, {"integer": 10.0}), (0, {"call numba_xxgemm": 2.0})],
     )
-    peak = guest.peak("fp64", scope="core").value
+    rows = [(each.dtype, each.scope, each.engine, each.what, each.value) for each in guest.peaks]
+    # of multiply-adds alone: additions beside them, which a higher peak counts, a product has none
+    peak = max(value for *kind, value in rows if kind == ["fp64", "core", "vector", "fma"])
+    assert peak < 0.7 * guest.peak("fp64", scope="core").value
     made = blas_calls.with_calls(given, guest, TIMING)
     assert made.throughput["call numba_xxgemm"] == pytest.approx(start_cycles() + 1e6 / peak / TIMING.cycle_s)
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rooflab.loops.compiled import kept_code, numba_symbols, stretches
+from rooflab.loops.compiled import blas_threads, kept_code, numba_symbols, stretches
 from rooflab.loops.compiled.kept_code import Code, Text
 from rooflab.loops.compiled.time import LONG_S, Copies, cold, warm
 from rooflab.machines.bench.experiments import thread_teams
@@ -32,11 +32,12 @@ class Warm(Protocol):
 def on_one_core(
     function: Callable[..., Any], arguments: Copies, caches: Chosen, fresh: bool, warm: Warm = warm
 ) -> list[Timed]:
-    """Runs on one core, warm and cold; `fresh`: each needs its inputs anew."""
+    """Runs on one core, of BLAS's threads one, warm and cold; `fresh`: each needs its inputs anew."""
     largest = max(each.capacity_bytes for each in caches.caches)
-    first = warm(function, arguments, fresh)
-    without = cold(function, arguments, largest, fresh)
-    steady = stretches.steadied(first, lambda: warm(function, arguments, fresh, part=stretches.PART))
+    with blas_threads.at_most(1):
+        first = warm(function, arguments, fresh)
+        without = cold(function, arguments, largest, fresh)
+        steady = stretches.steadied(first, lambda: warm(function, arguments, fresh, part=stretches.PART))
     return [timed(steady, 1, "warm"), timed(without, 1, "cold")]
 
 
@@ -69,7 +70,8 @@ def once_more(
     for each in found:
         if each.cache == "warm" and each.best_s < LONG_S:
             if each.threads == 1:
-                each = quicker(each, timed(warm(alone, arguments, fresh, stretches.PART), 1, "warm"))
+                with blas_threads.at_most(1):
+                    each = quicker(each, timed(warm(alone, arguments, fresh, stretches.PART), 1, "warm"))
             elif team is not None:
                 each = quicker(each, *_of_teams(team, arguments, fresh, [each.threads]))
         made.append(each)

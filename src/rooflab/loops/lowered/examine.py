@@ -210,7 +210,7 @@ def _warnings(
     if plan.modelled:
         said.append(
             f"{', '.join(plan.modelled)} of BLAS or LAPACK cannot be seen: its operands are taken as read, and"
-            " its result as written, once and in order"
+            " its result as written, once and in order; a time on one core is that of one thread of the library"
         )
     if plan.unseen:
         said.append(f"what {', '.join(plan.unseen)} accesses and computes cannot be seen and is not counted")

@@ -10,7 +10,7 @@ from rooflab.model.device.constants import load_family
 from rooflab.model.loop import crossings
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, LineCounts, LoopReport
-from rooflab.types.machine import Machine
+from rooflab.types.machine import Machine, Rate
 
 # numba's own functions in front of those of BLAS and LAPACK, and those that C calls
 _CALLS = ("call numba_xx", "call numba_xgesv", "call numba_ez_xx", "call cblas_", "call LAPACKE_")
@@ -66,6 +66,12 @@ def _computed_elsewhere(report: LoopReport) -> list[LineCounts]:
     return [each for each in report.lines if each.line not in held]
 
 
+def _multiply_adds(machine: Machine, dtype: str) -> Rate | None:
+    """What one core attains of multiply-adds: some peaks count additions beside them, which no product has."""
+    fits = [each for each in machine.peaks if each.dtype == dtype and each.scope == "core" and each.what == "fma"]
+    return max(fits, key=lambda each: each.value, default=None) or machine.peak(dtype, scope="core")
+
+
 def _work_s(report: LoopReport, machine: Machine, lines: Iterable[LineCounts]) -> float:
     """Seconds of what lines compute, or of what they move from and to L1."""
     flop = moved = 0.0
@@ -74,7 +80,7 @@ def _work_s(report: LoopReport, machine: Machine, lines: Iterable[LineCounts]) -
         if each.flop:
             flop += each.flop
             moved += each.accesses * _BYTES.get(dtype, 8)
-    peak = machine.peak({"complex64": "fp32", "complex128": "fp64"}.get(dtype, dtype), scope="core")
+    peak = _multiply_adds(machine, {"complex64": "fp32", "complex128": "fp64"}.get(dtype, dtype))
     nearest = crossings.level(machine, crossings.of(report)[0][0])
     rate = None if nearest is None else nearest.rate("read", scope="core", basis="attained")
     return max(flop / peak.value if peak else 0.0, moved / rate.value if rate else 0.0)
