@@ -31,7 +31,8 @@ class Patterns:
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
             for each, assigned in zip(target.elts, value.elts, strict=False):
                 self._assigned(each, assigned)
-        elif isinstance(target, ast.Name) and self._kinds.of(target) in ("int", "bool"):
+        elif isinstance(target, ast.Name) and isinstance(self._kinds.of(target), str):
+            # a number of any format: a place in a table is often computed from one
             self._from.setdefault(target.id, set()).update(_names(value))
             arrays = {ast.unparse(root(each)) for each in self._elements(value)}
             if arrays:
