@@ -183,6 +183,14 @@ def test_counts_that_are_none_are_left_out_and_said(tmp_path):
     assert dram.nbytes == 1010 * 64
     assert any("ran backwards" in note for note in found.notes)
     assert any("CAS_COUNT_RD on MBOX2C0 was not counted" in note for note in found.notes)
+    assert not any("on some threads, its total" in note for note in found.notes)
+
+
+def test_an_event_that_a_thread_did_not_count_is_said(tmp_path):
+    events = [("FP_ARITH_INST_RETIRED_256B_PACKED_DOUBLE", "PMC2", 1000, "nan")]
+    found = csv(tmp_path, events)
+    assert found.rows[0].total_flop == 4000  # of the one thread
+    assert any("was not counted on some threads, its total leaves them out" in note for note in found.notes)
 
 
 def test_reads_without_writes_are_no_traffic(tmp_path):

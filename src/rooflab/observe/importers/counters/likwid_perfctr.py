@@ -29,6 +29,7 @@ _TOLERANCE = 0.01  # of printed metrics, which are rounded
 _COARSE = 0.005  # of a run time, half its last digit
 _HALF_DIGIT_S = 0.5e-6  # of a region's time
 _EXPONENT_S = 0.5e-4  # below it metrics are printed with an exponent and seven digits
+_OF_A_THREAD = re.compile("PMC|FIXC")  # each thread has its own; of a socket's counters one thread has all
 _MOST_NAMES = 4  # of rows in a note
 
 Notes = list[tuple[str, str]]  # of which row ("" for the file), and what
@@ -246,6 +247,9 @@ def _events_of_a_call(groups: Sequence[Measured], name: str, notes: Notes) -> It
                 continue
             if any(value is not None and clean_count(value) is None for value in counter.values.values()):
                 notes.append((name, f"{counter.event} ran backwards on some threads, which are left out"))
+            if _OF_A_THREAD.match(counter.counter) and None in counter.values.values():
+                text = f"{counter.event} was not counted on some threads, its total leaves them out"
+                notes.append((name, text))
             key = squashed(counter.event), counter.counter.upper().startswith("HBM")
             label, place, before = own.get(key, (counter.event, counter.counter, 0.0))
             own[key] = label, place, before + total
