@@ -8,9 +8,10 @@ import pytest
 import rooflab
 from rooflab.comparing.recheck import recheck
 from rooflab.types.advice import Advice, Advices
-from rooflab.types.comparison import Amount, Value
+from rooflab.types.comparison import Amount, Difference, Value
 from rooflab.types.profile import Profile
 from rooflab.types.timeline import DeviceTime, Timeline
+from rooflab.views.comparison.sheet import followed
 
 
 def advice(rule, before_s=10e-3, after_s=4e-3):
@@ -41,6 +42,16 @@ def test_what_is_advised_no_more_was_made_and_saved_what_the_run_saved():
     assert one.status == "made"
     assert one.predicted_share == pytest.approx(0.6)
     assert one.obtained_share == pytest.approx(0.55)
+
+
+def test_a_share_of_what_another_change_leaves_says_so():
+    base = run(
+        10e-3, advice("graph"), trades=(msgspec.structs.replace(advice("half", 4e-3, 1e-3), after=("graph",)),)
+    )
+    graph, half = recheck(base, run(9e-3, advice("graph")), span(10e-3, 9e-3))
+    assert (graph.after, half.after) == ((), ("graph",))
+    table = followed(Difference(other=1, amounts=(), followed=(graph, half)))
+    assert [row[2] for row in table.rows] == ["6.00 ms, 60 %", "3.00 ms, 75 % once graph is done"]
 
 
 def test_what_is_advised_still_was_not_made():

@@ -56,6 +56,7 @@ def _followed(one: Advice, status: Status, saved: float | None) -> Followed:
         low_s=one.gain_low_s,
         high_s=one.gain_high_s,
         obtained_share=saved,
+        after=one.after,
     )
 
 

@@ -183,6 +183,7 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         predicted_s: what it was to save, `low_s` to `high_s` in about four of five cases; None of several.
         obtained_share: what the whole saved, as a share of the base's time; None where the change was not made, or
             others were made with it: what each of several saved is not known.
+        after: rules of the changes that it was predicted after, so that `before_s` is less than the base's time.
     """
 
     rule: str
@@ -193,6 +194,7 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     low_s: float | None = None
     high_s: float | None = None
     obtained_share: float | None = None
+    after: tuple[str, ...] = ()
 
     @property
     def predicted_share(self) -> float:

@@ -46,7 +46,7 @@ def lines(advice: Advices | None, top: int | None = TOP) -> tuple[str, ...]:
 
 def line(number: int, one: Advice) -> str:
     """One change, with what it saves, its bar, and what it asks for."""
-    after = f" once {' and '.join(one.after)} is done" if one.after else ""
+    after = once(one.after)
     return f"{number}. {one.change}: saves {saving(one)}{after} ({asks(one)})."
 
 
@@ -196,3 +196,8 @@ def short(advice: Advices | None, top: int | None = None) -> Table:
     if more and changes:
         note = f"{note} {more} more: --advice all".strip()
     return Table("What would help", ("saves", "change: why"), rows, words=2, note=note)
+
+
+def once(after: tuple[str, ...]) -> str:
+    """Which changes are taken to be made before, as it follows a share of the time that they leave."""
+    return f" once {' and '.join(after)} {'is' if len(after) == 1 else 'are'} done" if after else ""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rooflab import units
 from rooflab.types.comparison import Amount, Change, Comparison, Difference, Followed, Measure, Side, Term, Value
+from rooflab.views.common.advice import once
 from rooflab.views.common.lines import Lines
 from rooflab.views.common.sheet import Sheet
 from rooflab.views.common.table import UNKNOWN, Table, capacity, without_empty
@@ -134,7 +135,7 @@ def followed(one: Difference, of: str = "") -> Table:
         (
             each.rule,
             each.status,
-            f"{units.duration(each.predicted_s)}, {units.percent(each.predicted_share)}",
+            f"{units.duration(each.predicted_s)}, {units.percent(each.predicted_share)}{once(each.after)}",
             _promised(each),
             UNKNOWN if each.obtained_share is None else units.percent(each.obtained_share),
         )
