@@ -13,7 +13,9 @@ class TeamTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Attributes:
         layer: numba's threading layer: "omp", "tbb" or "workqueue".
         threads, pinned_s: numbers of threads, each on a CPU of its own, and seconds of one start and join: the
-            median of many, one after the other.
+            median of many, one after the other, at each of several moments, and of those the median.
+        alone_s: the same of a team of one thread: what a loop over prange takes beside its work; None where that
+            was not measured.
         free_s: of the most threads, left to the scheduler: the slowest of several stretches of calls; None where
             that was not tried.
         piece_s: what a thread takes to ask for one piece of a loop that is handed out, where all do so; None where
@@ -24,6 +26,7 @@ class TeamTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     layer: str
     threads: tuple[int, ...]
     pinned_s: tuple[float, ...]
+    alone_s: float | None = None
     free_s: float | None = None
     piece_s: float | None = None
     source: Source | None = None

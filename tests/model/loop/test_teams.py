@@ -90,6 +90,26 @@ def test_a_team_runs_code_of_its_own(guest):
     assert "code for prange" not in times.predict(quick, guest, 2, team=TEAM).lost_s
 
 
+def test_one_thread_of_code_for_a_team_starts_its_loops_too(guest):
+    plain = report()
+    (loop,) = plain.core_loops
+    starting = msgspec.structs.replace(loop, operations={**loop.operations, "call numba_parallel_for": 1000.0})
+    started = msgspec.structs.replace(plain, core_loops=(starting,))
+    timed = msgspec.structs.replace(TEAM, alone_s=2e-6)
+    one, alone = (times.predict(each, guest, team=timed) for each in (plain, started))
+    assert alone.team_s == pytest.approx(2e-3)
+    assert alone.time_s == pytest.approx(one.time_s + 2e-3, rel=1e-3)  # and 1,000 jumps
+    # several threads: their start is all of it
+    assert times.predict(started, guest, 2, team=timed).team_s == teams.of_core(started, (), 2).entries * 2e-6
+    # where it was not measured, what is usual
+    assert 1e-7 < teams.alone_s(started, msgspec.structs.replace(guest, team=None), TEAM) / 1000 < 1e-5
+    # short work, and loops that start again and again: that is what takes the time
+    short = msgspec.structs.replace(started, core_loops=(msgspec.structs.replace(starting, operations={
+        "fp add": 100.0, "call numba_parallel_for": 1000.0}),))  # fmt: skip
+    found = times.predict(short, guest, team=timed)
+    assert (found.bound, found.binds) == ("overhead-bound", "fork and join")
+
+
 def test_what_lies_outside_stays_on_one_core(guest):
     one = times.predict(report(inside=0.75), guest).time_s
     crowd = teams.crowding(guest, 2)

@@ -23,6 +23,7 @@ _WORTH_SAYING = 0.1  # of the time on so many threads, from which on what is los
 _LONGER = 20.0  # times the start of a pinned team: from then on it is said
 _PIECE_S = 1e-8  # asking for a piece of a loop: an atomic change of a word and a call
 _TAKEN_AND_GIVEN = 2  # times that a line changes hands for a store: there, and back to who reads it
+_STARTED = "call numba_parallel_for"  # numba's own function, once for each loop over prange that is entered
 _HANDED_OVER_S = 1e-7  # a line from core to core, where the machine does not say
 
 
@@ -187,7 +188,7 @@ def with_own_code(
     """
     if several is None or one is None or alone is None:
         return several
-    longer_s = (alone.time_s - one.time_s) / several.threads
+    longer_s = (alone.time_s - alone.team_s - one.time_s) / several.threads
     if longer_s <= 0:
         return several
     return replace(several, lost_s={**several.lost_s, f"code for {spread_by}": longer_s})
@@ -206,6 +207,18 @@ def fork_s(machine: Machine, threads: int, team: TeamTiming | None) -> float:
         known = float(np.interp(threads, team.threads, team.pinned_s))
         return known + max(0, threads - team.threads[-1]) * further
     return load_family("cpu")("cpu.team_s") + (threads - 2) * further
+
+
+def alone_s(report: LoopReport, machine: Machine, team: TeamTiming | None) -> float:
+    """Seconds of one run, by one thread, for what its code does before and after each loop over prange.
+
+    Of code that numba compiled for a team alone: it asks for a schedule, and lets go of the interpreter's lock.
+    """
+    starts = sum(each.operations.get(_STARTED, 0.0) for each in report.core_loops)
+    if not starts:
+        return 0.0
+    known = [each.alone_s for each in (team, machine.team) if each is not None and each.alone_s is not None]
+    return starts * (known[0] if known else load_family("cpu")("cpu.team_alone_s"))
 
 
 def handed_out_s(report: LoopReport, threads: int, team: TeamTiming | None) -> float:

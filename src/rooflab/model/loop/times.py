@@ -9,6 +9,8 @@ that no prefetcher foresees wait for the latency of what serves them, several at
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from rooflab.machines import microarchitecture
@@ -33,6 +35,7 @@ from rooflab.types.machine import Machine, Scope, is_main_memory
 from rooflab.types.prediction import Bound
 from rooflab.types.team_timing import TeamTiming
 
+_TEAM_VARIES = 0.25  # of what starting loops over prange takes, from moment to moment
 _TURNS = 1  # of what is kept and how long it takes
 _CROWD = 1.4  # what a shared cache keeps changes with its neighbours: as if by so much less or more to keep
 
@@ -136,24 +139,30 @@ def _predicted(
     memory_s = _data_movement_s(report, terms) + beside.walks_s
     parts = composed.parts_of(report, loops)
     time_s, beside_s = composed.of(core.seconds, _moved_s(report, terms), beside, parts)
+    team_s = teams.alone_s(report, machine, team)
+    time_s += team_s
     half_s = None
     if profiled:
         waiting_s = memory_s * (1 - beside.streamed)
-        half_s = bars.half_width_s(loops, time_s, core.seconds, memory_s, waiting_s, beside_s)
+        half_s = bars.half_width_s(loops, time_s - team_s, core.seconds, memory_s, waiting_s, beside_s)
+        half_s = math.hypot(half_s, _TEAM_VARIES * team_s)
+    nearest = core if core.seconds > memory_s else max(terms, key=lambda each: each.seconds)
+    outside = team_s > max(core.seconds, memory_s)
     return Predicted(
         threads=1,
         core_s=core.seconds,
         core_why=core.name,
-        overlapped_s=overlapped_s,
-        serial_s=serial_s,
+        overlapped_s=overlapped_s + team_s,
+        serial_s=serial_s + team_s,
         time_s=time_s,
         low_s=None if half_s is None else max(time_s - half_s, 0.1 * time_s),
         high_s=None if half_s is None else time_s + bars.above_s(half_s, time_s),
-        bound=_bound(memory_s, core.seconds),
-        binds=(core if core.seconds > memory_s else max(terms, key=lambda each: each.seconds)).name,
+        bound="overhead-bound" if outside else _bound(memory_s, core.seconds),
+        binds="fork and join" if outside else nearest.name,
         loops=loops,
         core_measured=measured,
         levels_s={each.name: each.seconds for each in terms[1:]},
+        team_s=team_s,
     )
 
 

@@ -35,6 +35,7 @@ def test_a_start_is_measured_once_and_kept(tmp_path, monkeypatch):
     assert found.layer in ("omp", "tbb", "workqueue")
     assert found.threads[0] == 2
     assert all(each > 1e-8 for each in found.pinned_s)
+    assert 1e-8 < found.alone_s < 1e-3
     assert thread_teams.measure() == found
     (kept,) = (tmp_path / "rooflab").iterdir()
     kept.write_text("{")

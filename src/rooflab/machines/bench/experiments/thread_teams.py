@@ -21,9 +21,10 @@ import numpy as np
 
 from rooflab.types.team_timing import TeamTiming
 
-_VERSION = 1
+_VERSION = 2
 SETTINGS_FILE = ".numba_config.yaml"  # numba's, in the folder that a process runs in
 _CALLS, _REGIONS, _STRETCHES, _FREE_CALLS = 41, 10, 3, 9
+_MOMENTS, _PAUSE_S = 5, 0.02  # what disturbs one of them does not disturb most
 _APART = 16  # words from one thread's word to the next: two lines
 
 
@@ -157,15 +158,18 @@ def _measured(most_threads: int) -> TeamTiming:
     counts = tuple(
         sorted({2, *(2**n for n in range(1, most_threads.bit_length()) if 2**n <= most_threads), most_threads})
     )
-    times = []
+    times: dict[int, list[float]] = {count: [] for count in (1, *counts)}
     try:
-        for count in counts:
-            numba.set_num_threads(count)
-            words = np.zeros((count, _APART), np.int64)
-            with pinned(count):
-                empty(words, 1)
-                seconds = [_seconds(empty, words, _REGIONS) / _REGIONS for _ in range(_CALLS)]
-            times.append(statistics.median(seconds))
+        for moment in range(_MOMENTS):
+            if moment:
+                time.sleep(_PAUSE_S)
+            for count in times:
+                numba.set_num_threads(count)
+                words = np.zeros((count, _APART), np.int64)
+                with pinned(count):
+                    empty(words, _REGIONS)
+                    seconds = [_seconds(empty, words, _REGIONS) / _REGIONS for _ in range(_CALLS)]
+                times[count].append(statistics.median(seconds))
         words = np.zeros((most_threads, _APART), np.int64)
         # one call after the other, as a program makes them that does something else in between
         free = max(
@@ -173,7 +177,9 @@ def _measured(most_threads: int) -> TeamTiming:
         )
     finally:
         numba.set_num_threads(most_threads)
-    return TeamTiming(layer=threading_layer(), threads=counts, pinned_s=tuple(times), free_s=free)
+    typical = {count: statistics.median(each) for count, each in times.items()}
+    pinned_s = tuple(typical[count] for count in counts)
+    return TeamTiming(layer=threading_layer(), threads=counts, pinned_s=pinned_s, alone_s=typical[1], free_s=free)
 
 
 def _seconds(empty: Callable[[np.ndarray, int], None], words: np.ndarray, times: int) -> float:
