@@ -329,3 +329,23 @@ def test_a_list_that_is_returned_is_made_of_objects(numbers):
     # an array is handed over as it is
     loops = core_loops.found_in(independent, (numbers, np.zeros(N)))
     assert not any("call boxing" in each.operations for each in loops)
+
+
+def rows_against_columns(a, b):
+    found = 0
+    for i in range(len(a)):
+        for j in range(len(b)):
+            if b[j] == a[i]:
+                found += j * i
+            else:
+                found ^= j
+    return found
+
+
+def test_branches_that_come_round_row_by_row_are_learnt():
+    # of each of two values one row of 4096 outcomes at random, which comes round 50 times
+    random = np.random.default_rng(0)
+    a, b = random.integers(0, 2, 100), random.integers(0, 2, 4096)
+    loops = core_loops.found_in(rows_against_columns, (a, b))
+    missed = sum(each.missed for each in loops)
+    assert missed < 0.1 * len(a) * len(b)

@@ -156,9 +156,9 @@ def compiled(function: Callable[..., Any], parameters: int, result: bool, sees: 
         result: whether it returns a whole number.
         sees: before them it takes a `View`, which in LLVM is as many whole numbers as it has fields.
     """
-    key = "|".join(
-        [source_digest(), Path(__file__).read_text("utf-8"), numba.__version__, binding.get_host_cpu_name()]
-    )
+    own = Path(function.__code__.co_filename).read_text("utf-8")
+    here = Path(__file__).read_text("utf-8")
+    key = "|".join([source_digest(), own, here, numba.__version__, binding.get_host_cpu_name()])
     digest = hashlib.sha256(key.encode()).hexdigest()[:20]
     path = generated_files.folder() / f"part{function.__name__}_{digest}.bc"
     if path.exists():
