@@ -2,8 +2,8 @@
 
 The predictor is a small TAGE (Seznec and Michaud, "A case for (partially) TAgged GEometric history length branch
 prediction", 2006): a table of two-bit counters and four tagged ones, chosen by 8, 24, 64 and 128 bits of history.
-Its tables are so large that of 32,768 branches at random which come round it misses 8 in 100, of half as many 2: a Zen 4
-misses 3 of both (measured, a loop over bytes). What no history foretells, all miss as often.
+Its tables are so large that of 32,768 branches at random which come round it misses 8 in 100, and 2 of half as
+many: a Zen 4 misses 3 of both (measured, a loop over bytes). What no history foretells, all miss as often.
 """
 
 from __future__ import annotations
