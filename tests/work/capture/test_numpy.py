@@ -203,6 +203,22 @@ def test_a_mask_says_what_it_picks(fn, attrs):
     assert sum("count" in op.name for op in graph.ops) == 0  # nothing that only we asked for
 
 
+@pytest.mark.parametrize(
+    ("fn", "attrs"),
+    [
+        (lambda x, i: x[i], {}),  # rows
+        (lambda x, i: x[:, i], {"pieces": 4 * 3, "piece": 5, "within": 6 * 5}),
+        (lambda x, i: x[:, :, i], {"pieces": 4 * 6 * 3, "piece": 1, "within": 5}),
+        (lambda x, i: x[i, i], {"pieces": 3, "piece": 5, "within": 4 * 6 * 5}),
+        (lambda x, i: x[np.ix_(i, i)], {"pieces": 9, "piece": 5, "within": 6 * 5}),  # i stays along a row
+        (lambda x, i: x[1, i], {"pieces": 3, "piece": 5, "within": 6 * 5}),
+    ],
+)
+def test_indices_say_the_pieces_that_they_pick(fn, attrs):
+    graph = rooflab.analyze(fn, np.zeros((4, 6, 5)), np.array([2, 0, 1])).graph
+    assert [op.attrs for op in graph.ops if op.kind == "gather"] == [attrs]
+
+
 def test_a_function_of_indices_is_counted():
     report = rooflab.analyze(lambda: np.fromfunction(lambda i, j: np.sin(i) * j, (10, 10)))
     assert report.flop == 200  # a sine and a product each

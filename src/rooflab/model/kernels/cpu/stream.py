@@ -10,8 +10,8 @@ from rooflab.dtypes import dtype as number_format
 from rooflab.machines.microarchitecture import stated as stated_microarchitecture
 from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
-from rooflab.model.kernels.cpu import core_times, strided
-from rooflab.model.kernels.cpu.walk import LINE_BYTES, Walk, axis_order, innermost, walk
+from rooflab.model.kernels.cpu import core_times, picks, strided
+from rooflab.model.kernels.cpu.walk import Walk, along_rows, axis_order, innermost, walk
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.functions import REAL
 
@@ -23,7 +23,21 @@ IN_FLOP = ("divide", "root", "exp", "log", "trig", "trig64", "convert", "softmax
 ALGORITHMS = ("compare", "order", "part", "search", "transform", "draw", "tally", "at")
 # A row that an index picks; what NumPy has loops of its own for: an element of one dimension, a run of a mask.
 PICKED = ("piece", "element", "run")
-IN_CLOCKS = ("libm", "reduce", "scan", "select", "pool_max", "pool_mean", "transpose", *PICKED, *ALGORITHMS)
+IN_CLOCKS = (
+    "libm",
+    "reduce",
+    "chain",
+    "find",
+    "half",
+    "einsum",
+    "scan",
+    "select",
+    "pool_max",
+    "pool_mean",
+    "transpose",
+    *PICKED,
+    *ALGORITHMS,
+)
 # FLOP that somebody counted of an operation of their own: at the peak, which is the least that is known of them.
 COUNTED = "counted"
 WORK = ("nothing", *IN_FLOP, *IN_CLOCKS, COUNTED)
@@ -36,7 +50,7 @@ _FUNCTIONS = {
         "exp": "exp exp2 expm1 sigmoid silu gelu elu selu celu silu_mul gelu_mul",
         "log": "log log2 log10 log1p softplus log_sigmoid",
         "trig": "sin cos tanh erf gelu_tanh gelu_tanh_mul mish",
-        "select": "where masked_fill",
+        "select": "where masked_fill tril triu",
     }.items()
     for name in names.split()
 }
@@ -54,6 +68,7 @@ _AVX512 = frozenset(_SVML.split())
 # Starts of a plain inner loop that a row takes: an accumulation is one loop, a sort prepares more.
 _ROW_STARTS = {"scan": 0.5, "sort": 1.5}
 _EXTREMES = frozenset(["max", "min"])
+_OF_TRUTHS = frozenset(["any", "all", "count_nonzero"])
 # Sorting networks take what fits into so many vectors; longer arrays are partitioned, half by half, down to that
 # (x86-simd-sort, which NumPy sorts with).
 NETWORK_BYTES = 1024
@@ -88,9 +103,9 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
     if not torch and (steps := _steps(op, inputs, outputs, cost)) is not None:
         work, units = steps
     if op.kind == "custom":
-        work, units = COUNTED, sum(each.count for each in cost.flop)
-    accesses, table = _random(op, inputs, outputs, cost, torch)
-    down = op.kind == "reduction" and not torch and not _along_rows(op, inputs[0], outputs[0])
+        work, units = "einsum" if op.name == "numpy.einsum" else COUNTED, sum(each.count for each in cost.flop)
+    accesses, table = picks.random_accesses(op, inputs, outputs, cost, torch)
+    down = op.kind == "reduction" and not torch and not along_rows(op, inputs[0], outputs[0])
     starts, extremes = _starts(op, inputs, outputs, torch)
     walked = _walk(op, inputs, outputs) if not torch else Walk(0.0, 0.0)
     return (
@@ -126,15 +141,28 @@ def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> 
     """What is computed, and how often."""
     kind, function = op.kind, str(op.attrs.get("function", ""))
     if kind == "pointwise":
-        return _function(function, inputs, torch), float(elements)
+        work = _function(function, inputs, torch)
+        if work not in ("nothing", "divide", "select") and not torch and inputs and _complex(inputs[0]):
+            return (
+                "libm",
+                2.0 * elements,
+            )  # about two real functions of the C library: exp and a sine with its cosine
+        return work, float(elements)
     if kind == "cast":
-        return ("convert" if torch and _narrow((*inputs, *outputs)) else "nothing"), float(elements)
+        narrow = _narrow((*inputs, *outputs))
+        return (("convert" if torch else "half") if narrow else "nothing"), float(elements)
+    if kind == "copy" and op.attrs.get("whole") and not torch:
+        return "find", float(sum(spec.elements for spec in inputs))
     if kind == "pool":
         return f"pool_{'max' if function == 'max' else 'mean'}", outputs[0].elements * float(op.attrs["window"])
+    if kind == "reduction" and not torch and inputs[0].dtype == "bool" and function in _OF_TRUTHS:
+        return "nothing", 0.0  # whole vectors of bytes at a time
+    if kind == "reduction" and not torch and function == "prod" and along_rows(op, inputs[0], outputs[0]):
+        return "chain", float(elements)
     if kind == "reduction":
-        return ("reduce" if _along_rows(op, inputs[0], outputs[0]) else "nothing"), float(elements)
+        return ("reduce" if along_rows(op, inputs[0], outputs[0]) else "nothing"), float(elements)
     if kind in ("gather", "scatter"):
-        return _pick(op, inputs, torch), _picked(op, inputs)
+        return picks.way(op, inputs, torch), picks.picked(op, inputs)
     if kind == "conv" and not torch:
         # BLAS's dot product takes about half as long as a pairwise sum.
         return "reduce", outputs[0].elements * 0.5 * math.prod(op.attrs.get("kernel", (1,)))
@@ -151,7 +179,7 @@ def _steps(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> tuple[str, floa
     if kind == "sort" and inputs:
         function, n = op.attrs["function"], op.attrs["n"]
         depth = max(1.0, math.log2(max(n, 2)))
-        if function == "search":
+        if function in ("search", "interp"):
             return "search", inputs[1].elements * (depth + 1) if len(inputs) > 1 else 0.0
         if function in ("kthvalue", "median", "topk"):
             return "part", 2.0 * inputs[0].elements
@@ -190,6 +218,13 @@ _KINDS = {
 def _function(function: str, inputs: Specs, torch: bool) -> str:
     work = _FUNCTIONS.get(function)
     double = bool(inputs) and inputs[0].dtype == "fp64"
+    if (
+        not torch
+        and function == "floor_divide"
+        and len(inputs) == 1
+        and inputs[0].dtype.startswith(("int", "uint"))
+    ):
+        return "divide"  # by one number: a multiplication and a shift
     if not torch and function in _SCALAR:
         return "libm"
     if not torch and function in _AVX512:
@@ -203,18 +238,13 @@ def _function(function: str, inputs: Specs, torch: bool) -> str:
     return "convert" if work == "nothing" and torch and _narrow(inputs) else work
 
 
+def _complex(spec: TensorSpec) -> bool:
+    return spec.dtype.startswith("complex")
+
+
 def _narrow(specs: Specs) -> bool:
     """Whether elements are computed in another format than they are stored in."""
     return any(spec.dtype in ("bf16", "fp16", "fp8") for spec in specs)
-
-
-def _along_rows(op: Op, x: TensorSpec, out: TensorSpec) -> bool:
-    """Whether a reduction sums neighbours in memory: the dimension of the smallest step is gone."""
-    if op.attrs.get("dims") is not None and x.shape:
-        nearest = axis_order(x.shape, [x.strides])[-1:] if x.strides is not None else []
-        return (nearest[0] if nearest else len(x.shape) - 1) in op.attrs["dims"]
-    kept = [size for size in out.shape if size != 1]
-    return not kept or not x.shape or kept[-1] != x.shape[-1]
 
 
 def _calls(op: Op, torch: bool) -> str:
@@ -233,35 +263,6 @@ def _grain(op: Op, elements: int, torch: bool) -> float:
     return 0.0 if serial or not torch else float(elements)
 
 
-def _pick(op: Op, inputs: Specs, torch: bool) -> str:
-    """How NumPy picks: runs of a mask, single elements of one dimension, or rows, each by itself."""
-    if "runs" in op.attrs:
-        return "run"
-    plain = not torch and len(inputs) > 1 and len(inputs[0].shape) == 1
-    return "element" if plain else "piece"
-
-
-def _picked(op: Op, inputs: Specs) -> float:
-    """Rows of a table that its indices pick, or runs that a mask leaves."""
-    known = op.attrs.get("runs", op.attrs.get("rows"))
-    return float(min((spec.elements for spec in inputs[1:]), default=0) if known is None else known)
-
-
-def _random(op: Op, inputs: Specs, outputs: Specs, cost: Cost, torch: bool) -> tuple[float, float]:
-    """Accesses that no prefetcher foresees, and the bytes that they are spread over."""
-    if op.kind in ("gather", "scatter"):
-        in_order = not {"runs", "rows"}.isdisjoint(op.attrs)  # what a mask picks, prefetchers foresee
-        return (0.0, 0.0) if in_order else (_picked(op, inputs), inputs[0].nbytes)
-    if op.kind == "layout" and torch:
-        return cost.compulsory.read_bytes / LINE_BYTES, cost.compulsory.read_bytes
-    if torch and op.kind == "reduction" and not _along_rows(op, inputs[0], outputs[0]):
-        x = inputs[0]
-        if outputs[0].nbytes > core_times.PAGE_BYTES:
-            # PyTorch sums down a few vectors at a time, and each row lies on another page.
-            return x.nbytes / (2 * LINE_BYTES), x.nbytes
-    return 0.0, 0.0
-
-
 def _starts(op: Op, inputs: Specs, outputs: Specs, torch: bool) -> tuple[float, float]:
     """Inner loops that are started, a row each, and those of a maximum or minimum."""
     if op.kind in ("softmax", "norm"):
@@ -276,7 +277,7 @@ def _starts(op: Op, inputs: Specs, outputs: Specs, torch: bool) -> tuple[float, 
     if op.kind != "reduction":
         return 0.0, 0.0
     x = inputs[0]
-    if _along_rows(op, x, outputs[0]):
+    if along_rows(op, x, outputs[0]):
         loops = float(outputs[0].elements)
     elif torch:
         return 0.0, 0.0

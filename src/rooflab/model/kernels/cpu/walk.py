@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rooflab.dtypes import dtype as number_format
-from rooflab.types.work import TensorSpec
+from rooflab.types.work import Op, TensorSpec
 
 LINE_BYTES = 64
 BUFFER_ELEMENTS = 8192  # np.getbufsize()
@@ -66,6 +66,15 @@ def loops(operands: tuple[TensorSpec, ...], shape: tuple[int, ...]) -> list[int]
     strides = _strides(operands, shape)
     axes = axis_order(shape, strides)
     return _runs([shape[axis] for axis in axes], [[each[axis] for axis in axes] for each in strides])
+
+
+def along_rows(op: Op, x: TensorSpec, out: TensorSpec) -> bool:
+    """Whether a reduction sums neighbours in memory: the dimension of the smallest step is gone."""
+    if op.attrs.get("dims") is not None and x.shape:
+        nearest = axis_order(x.shape, [x.strides])[-1:] if x.strides is not None else []
+        return (nearest[0] if nearest else len(x.shape) - 1) in op.attrs["dims"]
+    kept = [size for size in out.shape if size != 1]
+    return not kept or not x.shape or kept[-1] != x.shape[-1]
 
 
 def innermost(spec: TensorSpec) -> Stride:

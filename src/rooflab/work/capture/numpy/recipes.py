@@ -232,6 +232,28 @@ def masked(array: Any, indices: Sequence[Any]) -> dict[str, int]:
     return {"runs": int(flat[:1].sum()) + int(np.count_nonzero(flat[1:] & ~flat[:-1]))}
 
 
+def pieces(array: np.ndarray, keys: Sequence[Any], found: np.ndarray) -> dict[str, int]:
+    """What indices pick behind a first dimension; {} where they pick rows.
+
+    Returns:
+        `pieces` of neighbours, how many elements a `piece` has (of X[:, i] one), and how many lie `within` the
+        dimensions that they are picked in (a row): indices that stay the same along a row are no jump.
+    """
+    plain = [one for one in keys if one is not None]
+    if any(one is Ellipsis for one in plain):
+        return {}
+    taken = [one.ndim if isinstance(one, np.ndarray) and one.dtype.kind == "b" else 1 for one in plain]
+    arrays = [at for at, one in enumerate(plain) if isinstance(one, (list, np.ndarray)) and np.ndim(one)]
+    if not arrays or arrays[-1] == 0:
+        return {}
+    behind = np.ndim(array) - sum(taken[: arrays[-1] + 1])
+    piece = max(int(np.prod(found.shape[found.ndim - behind :], dtype=np.int64)), 1) if behind > 0 else 1
+    jumps = [at for at in arrays[:-1] if np.shape(plain[at])[-1] != 1]
+    first = sum(taken[: (jumps or arrays[-1:])[0]])
+    within = int(np.prod(np.shape(array)[first:], dtype=np.int64))
+    return {"pieces": found.size // piece, "piece": piece, "within": within}
+
+
 def _counted(call: Call, kind: str, attrs: Attrs) -> Derived:
     return Derived(kind, {**attrs, "elements": int(np.size(call.args[0]))})
 

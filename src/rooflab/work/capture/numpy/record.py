@@ -181,8 +181,10 @@ class Recorder:
             return found
         result = noted(found)
         if isinstance(result, Noted) and not np.may_share_memory(plain(array), found) and found.size:
-            indices = self._indices(key if isinstance(key, tuple) else (key,))
-            found_by = _Found("gather", recipes.masked(array, indices))
+            keys = key if isinstance(key, tuple) else (key,)
+            indices = self._indices(keys)
+            attrs = recipes.masked(array, indices) or recipes.pieces(array, keys, found)
+            found_by = _Found("gather", attrs)
             self._note("numpy.ndarray[indices]", found_by, (array, *indices), (result,))
         return result
 
