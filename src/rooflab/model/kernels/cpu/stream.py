@@ -30,6 +30,8 @@ IN_CLOCKS = (
     "find",
     "half",
     "einsum",
+    "moment",
+    "place",
     "scan",
     "select",
     "pool_max",
@@ -68,6 +70,8 @@ _AVX512 = frozenset(_SVML.split())
 # Starts of a plain inner loop that a row takes: an accumulation is one loop, a sort prepares more.
 _ROW_STARTS = {"scan": 0.5, "sort": 1.5}
 _EXTREMES = frozenset(["max", "min"])
+# PyTorch's that are no vector code: moments by Welford's recurrence, extremes with their places.
+_TORCH_REDUCES = {"std": "moment", "var": "moment", "argmax": "place", "argmin": "place"}
 _OF_TRUTHS = frozenset(["any", "all", "count_nonzero"])
 # Sorting networks take what fits into so many vectors; longer arrays are partitioned, half by half, down to that
 # (x86-simd-sort, which NumPy sorts with).
@@ -100,7 +104,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
     largest = max((*inputs, *outputs), key=lambda spec: spec.elements, default=None)
     elements = largest.elements if largest is not None else 0
     work, units = _work(op, inputs, outputs, elements, torch)
-    if not torch and (steps := _steps(op, inputs, outputs, cost)) is not None:
+    if (steps := _steps(op, inputs, outputs, cost, torch)) is not None:
         work, units = steps
     if op.kind == "custom":
         work, units = "einsum" if op.name == "numpy.einsum" else COUNTED, sum(each.count for each in cost.flop)
@@ -142,7 +146,7 @@ def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> 
     kind, function = op.kind, str(op.attrs.get("function", ""))
     if kind == "pointwise":
         work = _function(function, inputs, torch)
-        if work not in ("nothing", "divide", "select") and not torch and inputs and _complex(inputs[0]):
+        if work not in ("nothing", "divide", "select") and inputs and _complex(inputs[0]):
             return (
                 "libm",
                 2.0 * elements,
@@ -155,6 +159,8 @@ def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> 
         return "find", float(sum(spec.elements for spec in inputs))
     if kind == "pool":
         return f"pool_{'max' if function == 'max' else 'mean'}", outputs[0].elements * float(op.attrs["window"])
+    if kind == "reduction" and torch and (function in _TORCH_REDUCES or len(outputs) > 1):
+        return _TORCH_REDUCES.get(function, "place"), float(elements)
     if kind == "reduction" and not torch and inputs[0].dtype == "bool" and function in _OF_TRUTHS:
         return "nothing", 0.0  # whole vectors of bytes at a time
     if kind == "reduction" and not torch and function == "prod" and along_rows(op, inputs[0], outputs[0]):
@@ -173,18 +179,19 @@ def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> 
     return _KINDS.get(kind or "", "nothing"), float(elements)
 
 
-def _steps(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> tuple[str, float] | None:
-    """The steps of an algorithm of NumPy; None for what goes through its elements once."""
+def _steps(op: Op, inputs: Specs, outputs: Specs, cost: Cost, torch: bool) -> tuple[str, float] | None:
+    """The steps of an algorithm; None for what goes through its elements once."""
     kind, flop = op.kind or "", sum(each.count for each in cost.flop)
     if kind == "sort" and inputs:
         function, n = op.attrs["function"], op.attrs["n"]
         depth = max(1.0, math.log2(max(n, 2)))
         if function in ("search", "interp"):
             return "search", inputs[1].elements * (depth + 1) if len(inputs) > 1 else 0.0
-        if function in ("kthvalue", "median", "topk"):
+        if function in ("kthvalue", "median", "topk") or op.name in ("aten.median", "aten.nanmedian"):
             return "part", 2.0 * inputs[0].elements
-        return ("order" if function == "argsort" else "compare"), inputs[0].elements * depth
-    if kind == "scatter" and op.attrs.get("accumulate"):
+        # PyTorch sorts with the places of what it sorts, and stably.
+        return ("order" if torch or function == "argsort" else "compare"), inputs[0].elements * depth
+    if kind == "scatter" and not torch and op.attrs.get("accumulate"):
         indexed = not op.name.endswith(".at") or len(inputs[0].shape) == 1
         return ("tally" if indexed else "at"), float(op.attrs.get("elements", inputs[-1].elements))
     if kind == "random":
@@ -225,7 +232,7 @@ def _function(function: str, inputs: Specs, torch: bool) -> str:
         and inputs[0].dtype.startswith(("int", "uint"))
     ):
         return "divide"  # by one number: a multiplication and a shift
-    if not torch and function in _SCALAR:
+    if function in _SCALAR and not (torch and function.startswith(("logadd", "hypot"))):
         return "libm"
     if not torch and function in _AVX512:
         return "trig64" if double else "trig"
@@ -259,7 +266,9 @@ def _calls(op: Op, torch: bool) -> str:
 
 def _grain(op: Op, elements: int, torch: bool) -> float:
     """Elements that PyTorch shares out among threads; none where it uses one."""
-    serial = op.kind == "scan" or (op.kind == "pointwise" and op.attrs.get("function") in _SERIAL)
+    serial = op.kind in ("scan", "sort", "random", *_ALGORITHMS) or (
+        op.kind == "pointwise" and op.attrs.get("function") in _SERIAL
+    )
     return 0.0 if serial or not torch else float(elements)
 
 
@@ -381,13 +390,20 @@ def _unit_s(work: np.ndarray, torch: np.ndarray, peak: np.ndarray, device: Devic
         flop[row, WORK.index(COUNTED)] = 1.0
         for name in (*IN_FLOP, *IN_CLOCKS):
             table, unit = (flop, "flop") if name in IN_FLOP else (clocks, "clocks")
-            constant = device.constants.values.get(f"{framework}.{name}_{unit}")
+            # An algorithm that nobody timed with PyTorch takes what NumPy's takes: both are loops of C.
+            of = (
+                "numpy"
+                if name in _ALIKE and f"{framework}.{name}_{unit}" not in device.constants.values
+                else framework
+            )
+            constant = device.constants.values.get(f"{of}.{name}_{unit}")
             if constant is not None:
-                table[row, WORK.index(name)] = device.constants(f"{framework}.{name}_{unit}")
+                table[row, WORK.index(name)] = device.constants(f"{of}.{name}_{unit}")
     at = (torch.astype(int), work.astype(int))
     return flop[at] / peak + clocks[at] / device.clock_hz
 
 
+_ALIKE = (*ALGORITHMS, *_LAPACK)
 _SINGLE = (WORK.index("element"), WORK.index("tally"))
 _UNSURE = tuple(WORK.index(name) for name in (*ALGORITHMS, *_LAPACK))
 
