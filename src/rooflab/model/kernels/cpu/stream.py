@@ -159,7 +159,7 @@ def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> 
         return "find", float(sum(spec.elements for spec in inputs))
     if kind == "pool":
         return f"pool_{'max' if function == 'max' else 'mean'}", outputs[0].elements * float(op.attrs["window"])
-    if kind == "reduction" and torch and (function in _TORCH_REDUCES or len(outputs) > 1):
+    if kind == "reduction" and torch and (function in _TORCH_REDUCES or outputs[1:]):
         return _TORCH_REDUCES.get(function, "place"), float(elements)
     if kind == "reduction" and not torch and inputs[0].dtype == "bool" and function in _OF_TRUTHS:
         return "nothing", 0.0  # whole vectors of bytes at a time
