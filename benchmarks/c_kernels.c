@@ -1,5 +1,6 @@
 /* Loops of C as people write them, beside those of examples/c_loops.c: python benchmarks/loop_files.py
    benchmarks/c_kernels.py examples/c_loops.py. What each works on: c_kernels.py. */
+#include <complex.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -201,4 +202,77 @@ void mandelbrot(int *steps, int n, int most) {
       }
       steps[i * n + j] = k;
     }
+}
+
+/* Lennard-Jones forces over a list of neighbours, structure of arrays. */
+void lj(const double *restrict x, const double *restrict y, const double *restrict z, double *restrict fx,
+        double *restrict fy, double *restrict fz, const int *restrict neighbour, int n, int each, double cut2) {
+  for (int i = 0; i < n; i++) {
+    double ax = 0, ay = 0, az = 0;
+    for (int k = 0; k < each; k++) {
+      int j = neighbour[i * each + k];
+      double dx = x[i] - x[j], dy = y[i] - y[j], dz = z[i] - z[j];
+      double r2 = dx * dx + dy * dy + dz * dz;
+      if (r2 < cut2) {
+        double inv = 1.0 / r2, s6 = inv * inv * inv;
+        double f = 48.0 * s6 * (s6 - 0.5) * inv;
+        ax += f * dx;
+        ay += f * dy;
+        az += f * dz;
+      }
+    }
+    fx[i] = ax;
+    fy[i] = ay;
+    fz[i] = az;
+  }
+}
+
+/* An image of bytes blurred by nine points, rounded. */
+void blur(const uint8_t *restrict in, uint8_t *restrict out, int w, int h) {
+  for (int y = 1; y < h - 1; y++)
+    for (int x = 1; x < w - 1; x++) {
+      const uint8_t *p = in + (size_t)y * w + x;
+      int sum = p[-w - 1] + 2 * p[-w] + p[-w + 1] + 2 * p[-1] + 4 * p[0] + 2 * p[1] + p[w - 1] + 2 * p[w] + p[w + 1];
+      out[(size_t)y * w + x] = (uint8_t)((sum + 8) >> 4);
+    }
+}
+
+/* A symmetric matrix, of which the lower triangle is read, times a vector: arrays whose sizes are arguments. */
+void symv(int n, double a[n][n], const double x[n], double y[n]) {
+  for (int i = 0; i < n; i++) {
+    double t = 0;
+    for (int j = 0; j < i; j++) {
+      t += a[i][j] * x[j];
+      y[j] += a[i][j] * x[i];
+    }
+    y[i] += t + a[i][i] * x[i];
+  }
+}
+
+/* Spectra multiplied, the second one's conjugate, and added up. */
+void cmac(double _Complex *restrict acc, const double _Complex *a, const double _Complex *b, long n) {
+  for (long i = 0; i < n; i++)
+    acc[i] += a[i] * conj(b[i]);
+}
+
+/* How many bits differ between rows of bit vectors. */
+void hamming(const uint64_t *restrict codes, const uint64_t *restrict query, int32_t *restrict out, int rows, int words) {
+  for (int i = 0; i < rows; i++) {
+    int d = 0;
+    for (int w = 0; w < words; w++)
+      d += __builtin_popcountll(codes[(size_t)i * words + w] ^ query[w]);
+    out[i] = d;
+  }
+}
+
+/* A step of upwind advection whose slopes are limited: choices, no branches. */
+static inline double minmod(double a, double b) {
+  return a * b <= 0 ? 0.0 : fabs(a) < fabs(b) ? a : b;
+}
+void advect(const double *restrict u, double *restrict out, double c, int n) {
+  for (int i = 2; i < n - 2; i++) {
+    double sl = minmod(u[i] - u[i - 1], u[i + 1] - u[i]), sm = minmod(u[i - 1] - u[i - 2], u[i] - u[i - 1]);
+    double right = u[i] + 0.5 * (1 - c) * sl, left = u[i - 1] + 0.5 * (1 - c) * sm;
+    out[i] = u[i] - c * (right - left);
+  }
 }

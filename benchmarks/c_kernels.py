@@ -1,9 +1,9 @@
 """Loops of C, predicted against measured: `python benchmarks/c_kernels.py [--machine FILE] [--only NAME]`.
 
-Those of c_kernels.c and of examples/c_loops.c, each counted, profiled, predicted and timed as `rooflab loop` does
-it with the flags `--cflags` (by default those of a report). The last line is the share within 25 % and the median
-error. Without a machine this one is measured first. What else ran is said by the load: on a busy machine these are
-figures to keep.
+Those of c_kernels.c, c_kernels.cpp and examples/c_loops.c, each counted, profiled, predicted and timed as
+`rooflab loop` does it with the flags `--cflags` (by default those of a report). The last line is the share within
+25 % and the median error. Without a machine this one is measured first. What else ran is said by the load: on a
+busy machine these are no figures to keep.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ from rooflab.errors import RooflabError
 from rooflab.types.machine import Machine
 
 FILE = Path(__file__).with_suffix(".c")
+FILE_CXX = FILE.with_suffix(".cpp")
 EXAMPLES = Path(__file__).parent.parent / "examples" / "c_loops.c"
 # What `--n` would be.
 SIZES = {
     "saxpy": 1 << 20, "dot": 1 << 20, "jacobi": 512, "histogram": 1 << 20, "prefix": 1 << 20, "fft": 1 << 15,
     "nbody": 1024, "find": 1 << 20, "gemv": 1024, "transpose": 1024, "thomas": 1 << 17, "chase": 1 << 16,
     "softmax": 512, "sort": 2048, "sieve": 1 << 20, "adler": 1 << 19, "floyd": 192, "mandelbrot": 96,
+    "lj": 4096, "blur": 1024, "symv": 512, "cmac": 1 << 16, "hamming": 8192, "advect": 1 << 15,
+}  # fmt: skip
+CXX_SIZES = {
+    "fir": 1 << 18, "variance": 1 << 16, "residual": 1 << 16, "ludec": 160, "radix": 1 << 19, "pi_mc": 1 << 18,
 }  # fmt: skip
 EXAMPLE_SIZES = {
     "copy": 1 << 21, "triad": 1 << 21, "stencil": 128, "spmv": 1 << 15, "matmul": 192, "search": 1 << 15,
@@ -58,6 +63,7 @@ def table(
     refused: list[str] = []
     kernels = [(EXAMPLES, name, n, of_examples) for name, n in EXAMPLE_SIZES.items()]
     kernels += [(FILE, name, n, args) for name, n in SIZES.items()]
+    kernels += [(FILE_CXX, name, n, args) for name, n in CXX_SIZES.items()]
     for path, name, n, maker in kernels:
         if only and name not in only:
             continue
@@ -124,6 +130,39 @@ def args(n: int, loop: str, seed: int = 0) -> tuple[Any, ...]:
         return real(n * n, np.float32), n
     if loop == "mandelbrot":
         return np.zeros(n * n, np.int32), n, 200
+    return _more(n, loop, rng)
+
+
+def _more(n: int, loop: str, rng: np.random.Generator) -> tuple[Any, ...]:
+    """What the later ones are called with."""
+    real = rng.random
+    if loop == "lj":
+        near = (np.arange(n)[:, None] + rng.integers(1, 200, (n, 32))) % n
+        places = [4 * real(n) for _ in range(3)]
+        return *places, *(np.zeros(n) for _ in range(3)), near.astype(np.int32).ravel(), n, 32, 2.5
+    if loop == "blur":
+        return rng.integers(0, 256, n * n, dtype=np.uint8), np.zeros(n * n, np.uint8), n, n
+    if loop == "symv":
+        return n, real((n, n)), real(n), np.zeros(n)
+    if loop == "cmac":
+        return *(real(n) + 1j * real(n) for _ in range(3)), n
+    if loop == "hamming":
+        codes, query = (rng.integers(0, 1 << 63, each, dtype=np.uint64) for each in (16 * n, 16))
+        return codes, query, np.zeros(n, np.int32), n, 16
+    if loop == "advect":
+        return real(n), np.zeros(n), 0.4, n
+    if loop == "fir":
+        return real(n, np.float32), real(17, np.float32), np.zeros(n, np.float32), n
+    if loop == "variance":
+        return real(n), n
+    if loop == "residual":
+        return real(n), real(n), n
+    if loop == "ludec":
+        return (real((n, n)) + n * np.eye(n)).ravel(), n
+    if loop == "radix":
+        return rng.integers(0, 1 << 32, n, dtype=np.uint32), np.zeros(n, np.uint32), n, 8
+    if loop == "pi_mc":
+        return n, 88172645463325252
     raise ValueError(f"no loop named {loop}")
 
 

@@ -10,18 +10,17 @@ from __future__ import annotations
 import importlib.util
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 import rooflab
 from rooflab.loops.compiled.target import target_machine
-from rooflab.machines import microarchitecture
-from rooflab.model.loop import in_core, times
+from support.loops import bounds
+from support.loops.bounds import ISSUE, Bound
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT.parent / "shared" / "kernels"
-MACHINE = ROOT / "examples" / "zen4-guest.toml"
+MACHINE = rooflab.machine(ROOT / "examples" / "zen4-guest.toml")
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,32 +32,9 @@ pytestmark = [
 ]
 
 
-class Bound(NamedTuple):
-    """A kernel, its size, and what must bind it.
-
-    Attributes:
-        file, kernel: where it lies.
-        n: its size.
-        kind: "chain", "level", "branch", "calls" or "units".
-        names: of a chain, all that it is made of; of a level or function, its name; of units, those that are
-            within a tenth of one another by hand, any of which may come out.
-        lines: of the source, any of which may be named; none where it lies in code of numba's own.
-        shares: of a branch: the least and most of its runs that are foretold wrongly.
-    """
-
-    file: str
-    kernel: str
-    n: int
-    kind: str
-    names: tuple[str, ...]
-    lines: tuple[int, ...] = ()
-    shares: tuple[float, float] = (0.0, 1.0)
-
-
 ADD = ("additions",)
 IN_MEMORY = ("additions", "store to load")
 ACCESSES = ("loads", "stores")
-ISSUE = ("instructions", "whole numbers", "results of a pass")
 BOUNDS = (
     # each vector of C: two loads, one store, and B's row from L2 at half of what L1 gives
     Bound("poly", "gemm", 128, "units", ACCESSES, (13,)),
@@ -173,41 +149,14 @@ def module(file):
 
 
 def predicted(bound):
-    """What binds it on that machine, with the times of the table: of the host only the code's vectors are."""
+    """What binds it on that machine."""
     held = module(bound.file)
-    machine = rooflab.machine(MACHINE)
     args = getattr(held, f"{bound.kernel}_args")(bound.n)
-    report = rooflab.loop(getattr(held, bound.kernel), *args, machine=machine, advise=False)
-    row = microarchitecture.named("Zen 4")
-    timing = in_core.with_room_of(row, in_core.of_microarchitecture(row, 1 / 3.7e9))
-    found = times.predict(report, machine, timing=timing)
-    assert found is not None
-    return found
+    return bounds.predicted(
+        rooflab.loop(getattr(held, bound.kernel), *args, machine=MACHINE, advise=False), MACHINE
+    )
 
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=[each.kernel for each in BOUNDS])
 def test_a_kernel_is_bound_by_what_follows_by_hand(bound):
-    found = predicted(bound)
-    longest = found.loops[0]
-    if bound.kind == "level":
-        assert (found.bound != "compute-bound", max(found.levels_s, key=lambda each: found.levels_s[each])) == (
-            True,
-            bound.names[0],
-        )
-        return
-    assert found.bound != "memory-bound"
-    words = found.core_why.partition(" (line")[0]
-    if bound.kind == "chain":
-        assert set(words.removeprefix("a chain of ").split(", ")) == set(bound.names)
-    elif bound.kind == "calls":
-        assert words == f"calls of {bound.names[0]}"
-    elif bound.kind == "branch":
-        assert words == "branches foretold wrongly"
-        assert bound.shares[0] <= longest.missed_share <= bound.shares[1]
-        assert longest.missed_line in bound.lines
-    elif bound.kind == "units":
-        assert words in bound.names
-    else:
-        assert set(words.removeprefix("a chain of ").split(", ")) <= set(bound.names)
-    if bound.lines:
-        assert any(str(line) in found.core_why for line in bound.lines)
+    bounds.check(bound, predicted(bound))
