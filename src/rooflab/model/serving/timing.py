@@ -13,7 +13,7 @@ from rooflab.model.device.device import Device
 from rooflab.model.kernels import generic
 from rooflab.model.kernels.common import Columns, Mechanism
 from rooflab.model.kernels.gpu import attention, blocks, gather, ggml, matmul, normalization, stream
-from rooflab.model.serving.kernels import Kernel, Number, peak_s
+from rooflab.model.serving.kernels import Kernel, Number, peak_s, states_peak
 
 _MECHANISMS: dict[str, Mechanism] = {
     "matmul": matmul.MECHANISM,
@@ -114,7 +114,8 @@ def _by_mechanism(
         start = 0.0 * start
     weights = flat([k.weight_bytes for k in kernels])
     # Weights pass once a step. Everything else may be found in a cache, of which a floor allows for any use.
-    floor = np.maximum(least_s, weights / device.memory_bytes_per_s)[keep]
+    stated = flat([float(states_peak(k.dtype, device)) for k in kernels])
+    floor = np.maximum(least_s * stated, weights / device.memory_bytes_per_s)[keep]
     spread = np.asarray(times.spread) + 0.0 * times.time_s
     found = _spread_out(
         keep,
