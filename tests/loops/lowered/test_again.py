@@ -40,7 +40,9 @@ module = importlib.util.module_from_spec(spec)
 sys.modules["user"] = module
 spec.loader.exec_module(module)
 caches = (Cache(4096, 4, name="L1"), Cache(65536, 8, name="L2"))
-made = rooflab.loop(getattr(module, name), np.ones(n), levels=caches, timed=timed)
+held = np.ones(n + 8)  # where an array begins in a line is part of the question: at its start, in every process
+first = -held.ctypes.data % 64 // 8
+made = rooflab.loop(getattr(module, name), held[first : first + n], levels=caches, timed=timed)
 numbers = made.accesses, sum(each.count for each in made.flop_by), len(made.runs), len(made.core_loops), made.name
 print(json.dumps(["numba" in sys.modules, numbers, [each.best_s > 0 for each in made.runs]]))
 """
