@@ -93,13 +93,13 @@ def _beside_neighbours(served: Served, seconds: list[float], per_s: float) -> Se
 def _of_sweep(machine: Machine, name: str, scope: Scope) -> tuple[Level, Served, list[float]] | None:
     """The last cache, its shares by what was gone round, and the seconds that each round took."""
     caches = [each for each in machine.levels if is_cache(each) and each.capacity_bytes]
-    curve = next((each for each in machine.curves if each.name == name and each.scope == scope), None)
+    curve = machine.curve(name, scope)
     if not caches or curve is None or not any(is_main_memory(each) for each in machine.levels):
         return None
     last, nearer = caches[-1], caches[-2] if len(caches) > 1 else None
-    together = _together(last, curve)
+    threads = together(last, curve)
     clear = 1.5 * max(nearer.capacity_bytes or 0, nearer.reported_capacity_bytes or 0) if nearer else 0.0
-    points = [(x * together, y) for x, y in zip(curve.x, curve.best, strict=True) if x > clear]
+    points = [(x * threads, y) for x, y in zip(curve.x, curve.best, strict=True) if x > clear]
     if len(points) < _FEWEST + _TAIL:
         return None
     memory = statistics.median(y for _, y in points[-_TAIL:])
@@ -115,7 +115,7 @@ def _of_sweep(machine: Machine, name: str, scope: Scope) -> tuple[Level, Served,
 def _neighbours(machine: Machine, last: Level, streams: Served, seconds: list[float]) -> float:
     """Bytes/s that neighbours put into the cache `last`, by what a chase and `streams` of so many seconds find."""
     memory = next(each for each in machine.levels if is_main_memory(each))
-    chase = next((each for each in machine.curves if each.name == "latency" and each.scope == "core"), None)
+    chase = machine.curve("latency", "core")
     if chase is None or last.latency_s is None or memory.latency_s is None or last.shared_by == 1:
         return 0.0
     half_s = (last.latency_s + memory.latency_s) / 2
@@ -140,6 +140,6 @@ def falling(values: list[float]) -> list[float]:
     return [value for value, count in blocks for _ in range(count)]
 
 
-def _together(last: Level, curve: Curve) -> int:
+def together(last: Level, curve: Curve) -> int:
     """How many threads of the sweep share an instance of the cache."""
     return min(curve.threads or 1, last.shared_by or 1)

@@ -133,7 +133,7 @@ def huge_pages(machine: Machine) -> Advice | Unasked | None:
 def _still_s(machine: Machine, small: Tlb, huge: Tlb) -> float:
     """What loads as far apart as in small pages wait for translations in huge ones, where that was measured."""
     steps = f"{iec(small.page_bytes)} steps in {iec(huge.page_bytes)} pages"
-    curve = next((each for each in machine.curves if each.name == f"translation wait, {steps}"), None)
+    curve = machine.curve(f"translation wait, {steps}")
     return curve.best[-1] if curve is not None else 0.0
 
 

@@ -164,8 +164,10 @@ def _under_its_roofs(
 
     from rooflab.model.loop import placement
 
-    points = placement.points_under(placed, machine, timing)
-    return replace(placed, machine=machine, points=points, warnings=(*placed.warnings, *doubted))
+    if placed.machine is not machine:
+        points = placement.points_under(placed, machine, timing)
+        placed = replace(placed, machine=machine, points=points)
+    return replace(placed, warnings=(*placed.warnings, *doubted))
 
 
 def _as_numpy_runs_it(fn: Callable[..., Any], args: tuple[Any, ...], report: LoopReport) -> list[str]:

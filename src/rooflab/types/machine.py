@@ -247,6 +247,10 @@ class Machine(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 return level
         raise UnknownNameError(f"level of {self.name}", name, [level.name for level in self.levels])
 
+    def curve(self, name: str, scope: Scope | None = None) -> Curve | None:
+        """The measured curve of that name, of that scope or of any; None where there is none."""
+        return next((each for each in self.curves if each.name == name and scope in (None, each.scope)), None)
+
     def peak(
         self,
         dtype: str,

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from rooflab.loops.lowered.blas import KINDS, Factors, Product, Term, in_place, lu, potrf, term
+from rooflab.loops.lowered.ir_text import arguments
 
 _NAME = re.compile(r"(?:cblas_|LAPACKE_)(?P<letter>[sdcz])(?P<what>[a-z0-9_]+)$")
 # Of complex vectors, lengths are named by both letters; dot products say whether one is conjugated.
@@ -60,14 +61,7 @@ def _arguments(text: str, name: str) -> _Given | None:
     start = text.find(f"@{name}(") + len(name) + 2
     if start < len(name) + 2:
         return None
-    parts, depth, last = [], 0, start
-    for at in range(start, len(text)):
-        depth += (text[at] in "([{<") - (text[at] in ")]}>")
-        if depth < 0 or (text[at] == "," and not depth):
-            parts.append(text[last:at].split())
-            last = at + 1
-        if depth < 0:
-            break
+    parts = [each.split() for each in arguments(text, start)]
     if not all(parts):
         return _Given((), ())
     values = tuple(each[-1] for each in parts)

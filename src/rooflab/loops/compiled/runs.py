@@ -37,8 +37,13 @@ def on_one_core(
     with blas_threads.at_most(1):
         first = warm(function, arguments, fresh)
         without = cold(function, arguments, largest, fresh)
-        steady = stretches.steadied(first, lambda: warm(function, arguments, fresh, part=stretches.PART))
+        steady = _steadied(first, warm, function, arguments, fresh)
     return [timed(steady, 1, "warm"), timed(without, 1, "cold")]
+
+
+def _steadied(first: Timing, warm: Warm, function: Callable[..., Any], arguments: Copies, fresh: bool) -> Timing:
+    """`first` and as many further stretches as it takes."""
+    return stretches.steadied(first, lambda: warm(function, arguments, fresh, part=stretches.PART))
 
 
 def on_threads(function: Callable[..., Any], arguments: Copies, fresh: bool) -> list[Timed]:
@@ -103,8 +108,7 @@ def on_a_team(
 ) -> Timed:
     """Warm runs on so many threads, which the caller has set."""
     first = warm(function, arguments, fresh)
-    steady = stretches.steadied(first, lambda: warm(function, arguments, fresh, part=stretches.PART))
-    return timed(steady, threads, "warm")
+    return timed(_steadied(first, warm, function, arguments, fresh), threads, "warm")
 
 
 def setter(function: Callable[..., Any]) -> Callable[[int], None]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rooflab.loops.lowered import ir_text
 from rooflab.loops.lowered.ir_text import Instruction
 from rooflab.loops.lowered.operations import kind_of
 from rooflab.machines.bench.experiments import core_operations
@@ -84,19 +85,7 @@ def _parts(instruction: Instruction) -> tuple[str, int, str, Sequence[str]] | No
         return None
     own = f"<{match['lanes']} x {match['kind']}>" if match["lanes"] else match["kind"]
     lanes = int(match["lanes"] or 1)
-    given = [_ATTRIBUTES.sub(r"\1 ", each) for each in _split(match["given"])]
+    given = [_ATTRIBUTES.sub(r"\1 ", each) for each in ir_text.arguments(match["given"])]
     if lanes > _MOST_LANES or not all(each.startswith(f"{own} ") for each in given):
         return None
     return kind[0], lanes, match["kind"], given
-
-
-def _split(given: str) -> list[str]:
-    """The arguments of a call one by one: what stands in brackets, as a vector, is one."""
-    found, depth = [""], 0
-    for each in given:
-        depth += (each in "<([{") - (each in ">)]}")
-        if each == "," and not depth:
-            found.append("")
-        else:
-            found[-1] += each
-    return [each.strip() for each in found]

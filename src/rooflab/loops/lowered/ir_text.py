@@ -22,6 +22,23 @@ _AROUND = "__numba_parfor_gufunc"  # functions of a text of their own, with line
 CALLED = re.compile(rf"@({_NAME})\(")
 
 
+def arguments(text: str, start: int = 0) -> list[str]:
+    """What a call is given, one by one, from behind its bracket at `start` to where that closes, or `text` ends.
+
+    What stands in brackets itself, as a vector or an attribute with a number, is not taken apart.
+    """
+    found, depth = [""], 0
+    for letter in text[start:]:
+        depth += (letter in "([{<") - (letter in ")]}>")
+        if depth < 0:
+            break
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [each.strip() for each in found]
+
+
 class Instruction(NamedTuple):
     """One instruction: `result` is "" where it has none, `debug` the number of its place in the source, or −1."""
 

@@ -16,6 +16,8 @@ def timing_of(timing: CoreTiming, dearer: Mapping[str, float], how: str = "") ->
 
     `how`: `ORDERED`, where hardly a branch of theirs is foretold wrongly.
     """
+    if not dearer:
+        return timing
     each = {kind: cycles * dearer.get(f"{how}{kind}", 1.0) for kind, cycles in timing.throughput.items()}
     latency = {kind: cycles * dearer.get(f"{how}latency {kind}", 1.0) for kind, cycles in timing.latency.items()}
     return replace(timing, throughput=each, latency=latency)

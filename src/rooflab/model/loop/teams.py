@@ -113,7 +113,7 @@ def rate_of(level: Level, machine: Machine, threads: int, one: float, every: flo
     every = max(one, every)
     if threads >= most:
         return every
-    curve = next((each for each in machine.curves if each.name == "thread scaling"), None)
+    curve = machine.curve("thread scaling")
     if is_main_memory(level) and curve is not None:
         several, all_of_them = np.interp([threads, most], curve.x, curve.best)
         return max(one, min(one * threads, every * float(several / all_of_them)))

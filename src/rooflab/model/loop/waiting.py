@@ -117,7 +117,7 @@ def translation_s(machine: Machine, nbytes: float) -> float:
 def _translation_s(machine: Machine, pages: float, nbytes: float) -> float:
     huge = nbytes >= _NUMPY_ASKS_BYTES and machine.environment.get("huge_pages") in ("madvise", "always")
     name = _IN_HUGE_PAGES if huge else f"translation wait, {iec(_PAGE_BYTES)} pages"
-    curve = next((each for each in machine.curves if each.name == name), None)
+    curve = machine.curve(name)
     if curve is None or pages <= 1:
         return 0.0
     return float(np.interp(math.log(pages), np.log(curve.x), curve.best))
@@ -147,7 +147,7 @@ def _slower(report: LoopReport, machine: Machine) -> float:
 
     Neighbours displace from a shared cache what is used so seldom; those who load many at once keep it.
     """
-    curve = next((each for each in machine.curves if each.name == "latency" and each.scope == "core"), None)
+    curve = machine.curve("latency", "core")
     levels = (report.warm or report.simulation).levels
     counts = [report.chased.get(each.name, 0) for each in levels] + [0]
     if curve is None or not report.scattered_bytes or not counts[0]:

@@ -21,6 +21,7 @@ from rooflab.machines.bench.kernels.simd import host_simds
 from rooflab.machines.bench.run.pinned_threads import PinnedThreads
 from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench, Samples
+from rooflab.machines.served_share import together
 from rooflab.types.machine import Curve, Level, Machine, Scope
 
 _ROUNDS, _RUN_S, _BUDGET_S = 3, 0.0025, 0.15
@@ -35,7 +36,7 @@ def measure(machine: Machine, nbytes: float, scope: Scope) -> tuple[Reading, ...
         nbytes: that each core goes through.
         scope: one core, or as many as the sweep of all had.
     """
-    curve = next((each for each in machine.curves if each.name == SWEEPS[0] and each.scope == scope), None)
+    curve = machine.curve(SWEEPS[0], scope)
     last = last_cache(machine)
     if curve is None or last is None or not hasattr(os, "sched_getaffinity"):
         return ()
@@ -53,13 +54,13 @@ def measure(machine: Machine, nbytes: float, scope: Scope) -> tuple[Reading, ...
 def _places(machine: Machine, last: Level, curve: Curve, nbytes: float) -> list[float]:
     """Working sets of the sweep: that nearest to `nbytes`, one that the last cache holds, one far beyond."""
     nearer = nearer_bytes(machine)
-    together = min(curve.threads or 1, last.shared_by or 1)
+    threads = together(last, curve)
     outside = [each for each in curve.x if each > _CLEAR * nearer]
     if not outside or nbytes <= _CLEAR * nearer:
+        # of what lies in the nearer cache, nothing is asked of the last one
         return []
-    # of what lies in the nearer cache, nothing is asked of the last one
-    whole = max(last.capacity_bytes or 0.0, last.reported_capacity_bytes or 0.0) / together
-    held = [each for each in outside if each <= (last.capacity_bytes or 0.0) / together / 2]
+    whole = max(last.capacity_bytes or 0.0, last.reported_capacity_bytes or 0.0) / threads
+    held = [each for each in outside if each <= (last.capacity_bytes or 0.0) / threads / 2]
     far = next((each for each in outside if each >= _BEYOND * whole), outside[-1])
     wanted = {far, held[-1] if held else outside[0]}
     if nbytes < far:

@@ -147,10 +147,8 @@ def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> 
     if kind == "pointwise":
         work = _function(function, inputs, torch)
         if work not in ("nothing", "divide", "select") and inputs and _complex(inputs[0]):
-            return (
-                "libm",
-                2.0 * elements,
-            )  # about two real functions of the C library: exp and a sine with its cosine
+            # about two real functions of the C library: exp and a sine with its cosine
+            return "libm", 2.0 * elements
         return work, float(elements)
     if kind == "cast":
         narrow = _narrow((*inputs, *outputs))
@@ -225,13 +223,9 @@ _KINDS = {
 def _function(function: str, inputs: Specs, torch: bool) -> str:
     work = _FUNCTIONS.get(function)
     double = bool(inputs) and inputs[0].dtype == "fp64"
-    if (
-        not torch
-        and function == "floor_divide"
-        and len(inputs) == 1
-        and inputs[0].dtype.startswith(("int", "uint"))
-    ):
-        return "divide"  # by one number: a multiplication and a shift
+    by_a_number = not torch and function == "floor_divide" and len(inputs) == 1
+    if by_a_number and inputs[0].dtype.startswith(("int", "uint")):
+        return "divide"  # a multiplication and a shift
     if function in _SCALAR and not (torch and function.startswith(("logadd", "hypot"))):
         return "libm"
     if not torch and function in _AVX512:
@@ -340,18 +334,15 @@ def time(x: Columns, device: Device) -> KernelTimes:
     columns = strided.waits_s(x, device, threads)
     memory = np.maximum(moved.memory_s, random + columns)
     # A gather copies one row while it waits for the next; a strided copy waits for each line.
-    waits = (
-        np.where(single | (WORK.index("piece") == x["work"]), np.maximum(compute, random), compute + random)
-        + columns
-    )
+    picks_ahead = single | (WORK.index("piece") == x["work"])
+    waits = np.where(picks_ahead, np.maximum(compute, random), compute + random) + columns
     body = np.maximum(waits, moved.all_s + sums) + starts
     fresh = core_times.fresh_s(x["fresh_bytes"], torch, device)
     overhead = core_times.call_s(x["calls"], device) + core_times.allocate_s(x["fresh_bytes"], torch, device)
     overhead = overhead + core_times.start_s(threads, device)
     zero = np.zeros_like(body)
-    unsure = np.isin(x["work"], _UNSURE) | (
-        columns > moved.all_s
-    )  # in which sets and pages lines lie is not known
+    # in which sets and pages lines lie is not known
+    unsure = np.isin(x["work"], _UNSURE) | (columns > moved.all_s)
     return KernelTimes(
         time_s=overhead + body + fresh,
         compute_s=compute + starts + zero,
@@ -391,20 +382,18 @@ def _unit_s(work: np.ndarray, torch: np.ndarray, peak: np.ndarray, device: Devic
         for name in (*IN_FLOP, *IN_CLOCKS):
             table, unit = (flop, "flop") if name in IN_FLOP else (clocks, "clocks")
             # An algorithm that nobody timed with PyTorch takes what NumPy's takes: both are loops of C.
-            of = (
-                "numpy"
-                if name in _ALIKE and f"{framework}.{name}_{unit}" not in device.constants.values
-                else framework
-            )
-            constant = device.constants.values.get(f"{of}.{name}_{unit}")
-            if constant is not None:
-                table[row, WORK.index(name)] = device.constants(f"{of}.{name}_{unit}")
+            makers = (framework, "numpy") if name in _ALIKE else (framework,)
+            stated = [
+                key for key in (f"{each}.{name}_{unit}" for each in makers) if key in device.constants.values
+            ]
+            if stated:
+                table[row, WORK.index(name)] = device.constants(stated[0])
     at = (torch.astype(int), work.astype(int))
     return flop[at] / peak + clocks[at] / device.clock_hz
 
 
 _ALIKE = (*ALGORITHMS, *_LAPACK)
 _SINGLE = (WORK.index("element"), WORK.index("tally"))
-_UNSURE = tuple(WORK.index(name) for name in (*ALGORITHMS, *_LAPACK))
+_UNSURE = tuple(WORK.index(name) for name in _ALIKE)
 
 MECHANISM = Mechanism("cpu_stream", ("cpu",), (), COLUMNS, features, time)

@@ -17,7 +17,7 @@ import numpy as np
 from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns
 from rooflab.model.kernels.cpu import core_times
-from rooflab.model.kernels.cpu.walk import LINE_BYTES, axis_order, contiguous, strides_of
+from rooflab.model.kernels.cpu.walk import LINE_BYTES, axis_order, contiguous, fitting, strides_of
 from rooflab.types.work import Op, TensorSpec
 
 COLUMNS = ("lines_again", "lines_first", "column_bytes", "column_sets")
@@ -104,14 +104,14 @@ def _moved(
 
 
 def _of(operands: tuple[TensorSpec, ...], shape: tuple[int, ...], copies: bool) -> Strided:
-    fitting = [spec for spec in operands if spec.elements > 1 and len(spec.shape) <= len(shape)]
-    if not fitting or math.prod(shape) <= 1:
+    operands = tuple(fitting(operands, shape))
+    if not operands or math.prod(shape) <= 1:
         return NOTHING
-    strides = [strides_of(spec, shape) for spec in fitting]
+    strides = [strides_of(spec, shape) for spec in operands]
     axes = axis_order(shape, strides[-1:] if copies else strides)
     again = first = column = 0.0
     sets = 1.0
-    for spec, each in zip(fitting, strides, strict=True):
+    for spec, each in zip(operands, strides, strict=True):
         item = spec.nbytes / max(spec.elements, 1)
         step = abs(each[axes[-1]]) * item
         least, length = min(

@@ -52,7 +52,7 @@ def walk(operands: tuple[TensorSpec, ...], shape: tuple[int, ...]) -> Walk:
     together = loops(operands, shape)
     in_rows = len(together) > 1 and together[-1] < BUFFER_ELEMENTS  # a longer row is walked where it lies
     rows = nbytes = 0.0
-    for spec, each in zip(_fitting(operands, shape), strides, strict=True):
+    for spec, each in zip(fitting(operands, shape), strides, strict=True):
         own = _runs(sizes, [[each[axis] for axis in axes]])
         copied = in_rows and len(own) > 1
         rows += math.prod(own[:-1]) if copied else 0.0
@@ -92,10 +92,11 @@ def innermost(spec: TensorSpec) -> Stride:
 
 
 def _strides(operands: tuple[TensorSpec, ...], shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    return [strides_of(spec, shape) for spec in _fitting(operands, shape)]
+    return [strides_of(spec, shape) for spec in fitting(operands, shape)]
 
 
-def _fitting(operands: tuple[TensorSpec, ...], shape: tuple[int, ...]) -> list[TensorSpec]:
+def fitting(operands: tuple[TensorSpec, ...], shape: tuple[int, ...]) -> list[TensorSpec]:
+    """Operands that are walked: of more than one element, and of no more dimensions than the results."""
     return [spec for spec in operands if spec.elements > 1 and len(spec.shape) <= len(shape)]
 
 
