@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 
 from rooflab.timing.elsewhere import PAUSE_S, Elsewhere
@@ -12,18 +16,24 @@ def mover(call, call_s=1e-6, **how):
     return Elsewhere(call, call_s, pause=pauses.append, **how), pauses
 
 
+FRESH = """import json
+import numpy as np
+from rooflab.timing.elsewhere import Elsewhere
+a, pauses, places = np.ones(1000), [], set()
+move = Elsewhere(lambda: a + a, 1e-6, pause=pauses.append)
+for _ in range(20):
+    kept = move()
+    places.add((a + a).ctypes.data % 4096)
+    del kept
+print(json.dumps([sorted(places), pauses]))
+"""
+
+
 def test_the_results_of_short_calls_come_to_lie_elsewhere():
-    a = np.ones(1000)
-
-    def call():
-        return a + a
-
-    move, pauses = mover(call)
-    places = set()
-    for _ in range(20):
-        kept = move()
-        places.add(call().ctypes.data % 4096)
-        del kept
+    # in a process of its own: what other tests left free in this one's memory is taken first, place by place
+    done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    places, pauses = json.loads(done.stdout)
     assert len(places) > 5
     assert pauses == [PAUSE_S] * 20
 
