@@ -102,6 +102,19 @@ def test_a_division_is_its_unit():
     assert cycles(made(steps), timing).each == pytest.approx(5.0, rel=0.02)
 
 
+@pytest.mark.parametrize("busy", [3.0, 7.0, 15.0, 16.0, 24.0, 39.0, 50.0])
+def test_a_slow_unit_never_stands_still_while_something_waits_for_it(busy):
+    # whatever part of a stretch of cycles one of its operations fills: the next one begins within the same stretch
+    steps = [FlowStep("load", 1.0), FlowStep("divide fp64", 1.0, ((0, 0),))]
+    timing = replace(
+        TIMING,
+        latency={**TIMING.latency, "divide fp64": busy + 8.0},
+        throughput={**TIMING.throughput, "divide fp64": busy},
+    )
+    # but for a stretch of 40 cycles, in which it is not said when each begins, of the 1000 that are looked at
+    assert cycles(made(steps), timing).each == pytest.approx(busy, rel=0.05)
+
+
 def test_the_scheduler_bounds_what_waits():
     # 40 additions one after the other in each pass, which waits for no other: 120 cycles, and as many passes at
     # once as the scheduler and the queue hold

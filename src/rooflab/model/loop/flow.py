@@ -315,10 +315,18 @@ def _free(step: _Timed, ready: float, used: dict[tuple[int, int], float], turns:
     if step.busy >= 1.0:
         # by stretches of cycles: the unit takes what is ready, and never stands still for what is not yet
         number = int(ready / _STRETCH)
-        while (taken := used.get((step.unit, number), 0.0)) and taken + step.busy > _STRETCH:
+        while (taken := used.get((step.unit, number), 0.0)) >= _STRETCH:
             number += 1
         used[step.unit, number] = taken + step.busy
-        return max(ready, number * _STRETCH)
+        begins = max(ready, number * _STRETCH)
+        over = taken + step.busy - _STRETCH
+        while over > 0:
+            # what a stretch has no room for is taken of the next one
+            used[step.unit, number] = _STRETCH
+            number += 1
+            taken = used.get((step.unit, number), 0.0) + over
+            used[step.unit, number], over = taken, taken - _STRETCH
+        return begins
     # which of several alike it is was settled when it entered, in turn: what is ready waits for its own
     count = max(1, int(1 / step.busy + 0.05))
     pipe = turns.get(step.unit, 0) % count
