@@ -29,6 +29,7 @@ from measured import SHARED
 import rooflab
 from rooflab.model import collectives, peers
 from rooflab.model.engines.engine import Engine, engine
+from rooflab.model.kernels.gpu import attention as gpu_attention
 from rooflab.model.serving import kernels
 from rooflab.model.serving.kernels import Kernel
 from rooflab.work.llm.formats import weight_format
@@ -94,6 +95,8 @@ def _form(row: Row) -> str:
 
 def attention_kernel(row: Row, table: Table, *, decode: bool) -> str:
     """Which library's attention ran: of `gpu_attention.KERNELS`, before `gpu_attention.chosen`."""
+    # vLLM's FlashInfer backends decode what has one new token, whatever it is called.
+    decode = decode or row["kernel_source"].endswith("decode")
     return f"{_library(row['kernel_source'], table)}_{'decode' if decode else 'prompts'}"
 
 
@@ -118,42 +121,63 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
         sizes = (int(float(row.get(name) or 0)) for name in _HEADS)
         kinds[attention_kernel(row, table, decode=decode), *sizes].append(number)
     item = 1.0 if table.rows[0]["kv_cache_dtype"] == "fp8" else 2.0
-    narrow = table.rows[0]["attn_dtype"] == "fp8"
+    given_narrow = table.rows[0]["attn_dtype"] == "fp8"
     for (kernel, heads, kv_heads, size, window), numbers in kinds.items():
         part = table._replace(rows=[table.rows[number] for number in numbers])
         kv_heads = kv_heads or heads
         sequences, step = part.column("batch_size"), part.column("step")
         new = np.ones_like(step) if decode else part.column("isl")
-        tokens, row_bytes = sequences * new, float(2 * kv_heads * size)
+        # Models of heads of 192 (MiMo) have values of 128; SGLang's table has them so by the bytes it reads.
+        values = 128 if (table.engine, size) == ("sglang", 192) else size
+        tokens, row_bytes = sequences * new, float(kv_heads * (size + values))
         attention = kernels.attention(
             "attention", "attend", 1.0, sequences=sequences, new=new, before=step, heads=float(heads),
-            kv_heads=float(kv_heads), size=size, values=size, window=window, cached_bytes=item,
-            dtype="fp8" if narrow else "bf16", planned=True, kernel=kernel,
-            skips=table.engine != "sglang",
+            kv_heads=float(kv_heads), size=size, values=values, window=window, cached_bytes=item,
+            dtype="fp8" if given_narrow or gpu_attention.narrows(kernel, item) else "bf16",
+            planned=True, kernel=kernel, skips=table.engine != "sglang",
         )  # fmt: skip
         # The same keys again and again: they lie in the last cache, if it holds them.
         made = [dataclasses.replace(attention, warm_bytes=attention.read_bytes)]
         if table.engine == "sglang" and item == 1.0:
-            q, kept = tokens * heads * size, tokens * row_bytes / 2.0
-            # Keys and values cast before they are stored, q before it meets them; with products of 8 bits the
-            # layer gets all three so, but on Blackwell, where q is cast and the rest as it is stored.
-            casts = [kept, kept, q] if not narrow else [q] if kernel.startswith("trtllm_gen") else []
             made += [
-                kernels.pointwise("attention", "cast", 1.0, each, reads=2.0, writes=1.0, casts=narrow)
-                for each in casts
+                kernels.pointwise("attention", "cast", 1.0, each, reads=2.0, writes=1.0)
+                for each in _casts(kernel, tokens * heads * size, tokens * row_bytes / 2.0, given_narrow)
             ]
-        given = 1.0 if narrow and table.engine == "sglang" and not kernel.startswith("trtllm_gen") else 2.0
+        given = 1.0 if given_narrow and table.engine == "sglang" and not kernel.startswith("trtllm_gen") else 2.0
         if table.engine != "trtllm":
-            made.insert(0, _write(sequences, new, float(kv_heads), size, 0.0, row_bytes, item, given))
+            if table.engine == "sglang":
+                made += _by_index(tokens, kernel, apart=values != size)
+            written = _write(sequences, new, float(kv_heads), size, 0.0, row_bytes, item, given)
+            if table.engine == "vllm" and item == 1.0:  # by the kernel that writes, number by number
+                written.columns["converted"] = tokens * row_bytes
+            made.insert(0, written)
         elif not decode:  # TensorRT-LLM's decoding kernel turns and writes the one token itself
             q = float(heads * size)
             made.insert(0, _write(sequences, new, float(heads), size, q, row_bytes, item))
-        if table.engine == "vllm" and item == 1.0 and not decode:
-            made.insert(
-                0, kernels.norm("attention", "scale q", 1.0, tokens, float(heads * size), reads=2.0, writes=1.0)
-            )
         found[numbers], spreads[numbers] = timed(made, part)
     return found, spreads
+
+
+def _casts(kernel: str, q: np.ndarray, kept: np.ndarray, given_narrow: bool) -> list[np.ndarray]:
+    """Elements of the kernels that cast before SGLang's layer attends, beside an 8-bit cache.
+
+    Keys and values are cast before they are stored, q where products are of 8 bits. Given all three so, the layer
+    casts none; on Blackwell it casts q all the same, and by its least time runs two small kernels more.
+    """
+    if given_narrow:
+        return [q, np.ones_like(q), np.ones_like(q)] if kernel.startswith("trtllm_gen") else []
+    return [kept, kept, q] if gpu_attention.narrows(kernel, 1.0) else [kept, kept]
+
+
+def _by_index(tokens: np.ndarray, kernel: str, *, apart: bool) -> list[Kernel]:
+    """What SGLang's layer runs more where keys and values are of different sizes.
+
+    PyTorch stores each by its index then, which it widens first (mem_cache/memory_pool.py): two kernels more
+    by the layer's least time, five beside FlashAttention 3.
+    """
+    each = tokens if apart else 0.0 * tokens
+    count = 5 if kernel.startswith("fa_") else 2
+    return [kernels.pointwise("attention", "index", 1.0, each, reads=4.0, writes=8.0) for _ in range(count)]
 
 
 _HEADS = ("num_heads", "num_key_value_heads", "head_dim", "window_size")

@@ -104,7 +104,8 @@ JOBS = [
 BOUNDS = {
     "launch_s": (1e-6, 15e-6), "serving_tile_clocks": (300, 15000), "matrix_factor": (0.9, 6),
     "exp_factor": (0.2, 3),
-    "row_factor": (0.3, 10), "widen_factor": (0.5, 4), "paged_share": (0.5, 0.95), "cache_share": (0.2, 1.2),
+    "row_factor": (0.3, 10), "widen_factor": (0.5, 4),
+    "narrow_factor": (0.7, 4), "paged_share": (0.5, 0.95), "cache_share": (0.2, 1.2),
     "join_s": (0.3e-6, 8e-6), "edge_clocks": (50, 6000), "memory_share": (0.1, 0.97),
     "tile_clocks": (20, 10000), "step_clocks": (100, 2500),
     "store_bytes_per_clock": (2, 100), "share_fp8": (0.3, 1), "share_int8": (0.3, 1), "share_half": (0.3, 1),
@@ -314,18 +315,18 @@ def _asked(sort: str, kernel: str, by_rows: bool, family: str) -> tuple[str, Seq
         return "attention", [*PROMPTS, "long_factor"], {"tile_keys": [64, 128], "tile_queries": [64, 128]}
     if sort == "ctx":
         packs = {"packs": [0], "packs_single": [0]} if kernel.startswith("trtllm") else {"packs": [0, 1]}
-        tiles = {"tile_keys": [32, 64, 128], "tile_queries": [64, 128]}
-        return "attention", PROMPTS, packs | {"resident": [1, 2]} | tiles
+        tiles = {"tile_keys": [32, 64, 128], "tile_queries": [64, 128, 256]}
+        return "attention", _of_narrow(kernel, PROMPTS), packs | {"resident": [1, 2]} | tiles
     if kernel == "masked_decode":
         return "attention", MASKED.split(), {}
     if kernel.startswith("trtllm") and sort == "gen":
-        return "attention", DECODE.split(), {"resident": [1, 2], "tile_keys": [64, 128, 256]}
+        return "attention", _of_narrow(kernel, DECODE.split()), {"resident": [1, 2], "tile_keys": [64, 128, 256]}
     if kernel == "fa2_decode":
         return "attention", [*DECODE.split(), "turn_s"], {"resident": [1, 2], "tile_keys": [64, 128]}
     if kernel == "flashinfer_plain_decode":
         return "attention", DECODE.split(), {"resident": [2, 4, 8], "tile_keys": [64], "tile_least": [1, 4]}
     if sort == "gen":
-        return "attention", DECODE.split(), {"resident": [1, 2], "tile_keys": [64, 128]}
+        return "attention", _of_narrow(kernel, DECODE.split()), {"resident": [1, 2], "tile_keys": [64, 128]}
     if kernel == "trtllm_gen_groups":
         flat = [size for rows in (8, 16, 32, 64, 128, 256) for size in (rows, 128)]
         names = [*PRODUCT, "step_clocks", "store_bytes_per_clock", "grouped_share", "tile_clocks", "cluster"]
@@ -347,6 +348,12 @@ def _asked(sort: str, kernel: str, by_rows: bool, family: str) -> tuple[str, Seq
     tiles = {} if kernel == "weight_only" or by_rows else {"tiles": TILES}
     names = [*PRODUCT, f"{older}step_clocks", f"{older}store_bytes_per_clock", share]
     return "matmul", names, {"split_most": [1, 64], **tiles}
+
+
+def _of_narrow(kernel: str, names: Sequence[str]) -> list[str]:
+    """Names of constants, of a kernel that multiplies 8 bits or of one that widens them."""
+    narrow = attention.narrows(kernel, 1.0)
+    return ["narrow_factor" if narrow and name == "widen_factor" else name for name in names]
 
 
 def write(family: str, values: dict[str, Any], kernel: str) -> None:

@@ -42,6 +42,7 @@ class Engine:
     joins_projections: bool
     joins_norm: bool
     joins_rope_and_cache: bool
+    writes_narrow: bool
     joins_scaling: bool
     joins_all_reduce: bool
     shares_keys: bool

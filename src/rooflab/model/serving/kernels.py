@@ -355,17 +355,19 @@ def rows_of_blocks(
     read_bytes: Number,
     write_bytes: Number,
     turns: Number = 0.0,
+    converted: Number = 0.0,
 ) -> Kernel:
     """Many small thread blocks, each of which moves a row: RoPE, writing the paged cache.
 
-    `turns`: how often a block goes back for more of a row that it walks over twice.
+    `turns`: how often a block goes back for more of a row that it walks over twice; `converted`: numbers that are
+    divided by a scale and brought to 8 bits on the way.
     """
     return Kernel(
         layer=layer,
         name=name,
         sort="blocks",
         count=count,
-        columns={"blocks": np.maximum(blocks, 1.0), "threads": threads, "turns": turns},
+        columns={"blocks": np.maximum(blocks, 1.0), "threads": threads, "turns": turns, "converted": converted},
         read_bytes=read_bytes,
         write_bytes=write_bytes,
         warm_bytes=read_bytes,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rooflab.model.kernels.gpu import attention as gpu_attention
 from rooflab.model.parallel.layout import share
 from rooflab.model.serving import beside, ggml, ggml_products
 from rooflab.model.serving.batch import Number
@@ -245,9 +246,16 @@ def _positions_and_cache(run: Run, count: float, q: float, kv: float, kv_heads: 
     if q:
         turned = tokens * (q + kv / 2) * HALF_BYTES
         made.append(rows_of_blocks(LAYER, "positions", count, tokens, 512.0, turned, turned))
+    narrow = item < HALF_BYTES
+    if narrow and not run.engine.writes_narrow:
+        cast = pointwise(
+            LAYER, "cast keys and values", 2.0 * count, tokens * kv / 2.0, reads=HALF_BYTES, writes=item
+        )
+        made.append(cast)
     made.append(
         rows_of_blocks(
-            LAYER, "write the cache", count, tokens, 512.0, tokens * kv * HALF_BYTES, tokens * kv * item
+            *(LAYER, "write the cache", count, tokens, 512.0, tokens * kv * HALF_BYTES, tokens * kv * item),
+            converted=tokens * kv if narrow and run.engine.writes_narrow else 0.0,
         )
     )
     return made
@@ -294,7 +302,10 @@ def _attend(run: Run, count: float, heads: float, kv_heads: float, a: Attention)
         "planned": True,
     }
     shares = run.engine.shares(heads / kv_heads)
-    narrow = run.precision.cache == "fp8" and run.engine.narrow_prompts
+    prompts = run.engine.attention_kernel(run.family, decodes=False)
+    single = run.engine.attention_kernel(run.family, decodes=True, shares=shares)
+    eight = run.precision.cache == "fp8"
+    narrow = eight and (run.engine.narrow_prompts or gpu_attention.narrows(prompts, item))
     prefill = attention(
         LAYER,
         "attend (prompts)",
@@ -304,7 +315,7 @@ def _attend(run: Run, count: float, heads: float, kv_heads: float, a: Attention)
         before=batch.prefill_context,
         cached_bytes=item,
         dtype="fp8" if narrow else "bf16",
-        kernel=run.engine.attention_kernel(run.family, decodes=False),
+        kernel=prompts,
         **common,
     )
     decode = attention(
@@ -315,9 +326,9 @@ def _attend(run: Run, count: float, heads: float, kv_heads: float, a: Attention)
         new=batch.decode_tokens,
         before=np.maximum(batch.decode_context - 1.0, 0.0),
         cached_bytes=item,
-        dtype="bf16",
+        dtype="fp8" if eight and gpu_attention.narrows(single, item) else "bf16",
         shares=shares,
-        kernel=run.engine.attention_kernel(run.family, decodes=True, shares=shares),
+        kernel=single,
         **common,
     )
     return [prefill, decode]

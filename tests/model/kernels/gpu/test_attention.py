@@ -352,3 +352,10 @@ def test_pytorchs_cast_from_8_bits_issues_more_than_it_moves() -> None:
         return float(timing.timed([made], DEVICE, None, 1)[0].seconds[0])
 
     assert cast(True) > 1.5 * cast(False)
+
+
+def test_libraries_of_one_format_multiply_8_bits_beside_such_a_cache() -> None:
+    assert attention.narrows("vllm_fa_prompts", 1.0)
+    assert attention.narrows("trtllm_gen_decode", 1.0)
+    assert not attention.narrows("vllm_fa_prompts", 2.0)
+    assert not attention.narrows("flashinfer_decode", 1.0)  # widens keys and values

@@ -13,9 +13,9 @@ from rooflab.work import counting
 H100 = device_of(rooflab.machine("h100-sxm"), cache="cold")
 
 
-def seconds(tokens: int, row_bytes: int, threads: int, turns: int = 0) -> float:
+def seconds(tokens: int, row_bytes: int, threads: int, turns: int = 0, converted: float = 0.0) -> float:
     spec = TensorSpec((tokens, row_bytes // 2), "bf16", tokens * row_bytes)
-    attrs = {"blocks": tokens, "threads": threads, "turns": turns}
+    attrs = {"blocks": tokens, "threads": threads, "turns": turns, "converted": converted}
     op = Op(name="write cache", kind="kernel", inputs=(0,), outputs=(1,), attrs=attrs)
     report = counting.report(Graph(framework="hand", tensors=(spec, spec), ops=(op,)), "write")
     work = op_times.prepare(report.graph, report.rows)
@@ -44,3 +44,10 @@ def test_blocks_that_go_back_for_more_of_their_rows_wait_again() -> None:
     # One unit's worth of blocks of 1024 threads that walk over 3 pieces of a row: two more turns.
     more = seconds(132, 64, 1024, turns=2) - seconds(132, 64, 1024)
     assert more == pytest.approx(2 * H100.constants("blocks.turn_s"), rel=0.01)
+
+
+def test_numbers_that_are_converted_take_clocks_of_all_units() -> None:
+    numbers = 16384 * 2048.0
+    more = seconds(16384, 64, 64, converted=numbers) - seconds(16384, 64, 64)
+    expected = numbers * H100.constants("blocks.convert_clocks") / (132 * H100.clock_hz)
+    assert more == pytest.approx(expected, rel=0.02)

@@ -80,6 +80,21 @@ _PACKS_UNLESS_SLIDING = ("fa2_decode",)
 # Whose tiles walk over the keys before the window too, and mask them, as SGLang calls them (sgl-project/sglang,
 # layers/attention/triton_ops/extend_attention.py; FlashInfer's 0.2 prefill.cuh; vLLM's of both skip them).
 WALKS_ALL = ("flashinfer_prompts", "triton_prompts")
+# Whose products are of 8 bits where the cache holds such numbers: q is cast to them before, by these libraries'
+# callers or by a kernel of the layer (FlashAttention 3 and TensorRT-LLM's generated kernels take q, keys and
+# values of one format; FlashInfer's, Triton's and FlashAttention 2's multiply 16 bits, and widen keys and values).
+_NARROWS = (
+    *("vllm_fa_prompts", "vllm_fa_decode", "fa_prompts", "fa_decode"),
+    *("trtllm_prompts", "trtllm_gen_prompts", "trtllm_gen_decode"),
+)
+
+
+def narrows(kernel: str, cached_bytes: float) -> bool:
+    """Whether that library's kernel multiplies 8-bit numbers beside a cache of so many bytes a number."""
+    return cached_bytes < _HALF_BYTES and kernel in _NARROWS
+
+
+_HALF_BYTES = 2.0
 
 
 # That FlashAttention has kernels for (Dao-AILab/flash-attention, csrc/flash_attn/src); longer heads stay.
@@ -325,6 +340,7 @@ def _block_s(x: Columns, rows: np.ndarray, device: Device) -> np.ndarray:
     least = c("attention.tile_least")
     pairs = np.where(rows <= least, least, c("attention.tile_queries")) * c("attention.tile_keys")
     matrix_s = 2 * pairs * (x["size"] + x["values"]) * device.units * _flop_s(x, device)
+    matrix_s = matrix_s * np.where(x["format"] == FORMATS.index("fp8"), c("attention.narrow_factor"), 1.0)
     special_s = pairs / (c("attention.exp_per_clock") * device.clock_hz)
     masked_s = x["mask_loads"] * pairs / (c("attention.mask_pairs_per_clock") * device.clock_hz)
     forward = c("attention.matrix_factor") * matrix_s + c("attention.exp_factor") * special_s + masked_s

@@ -12,14 +12,18 @@ from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
 from rooflab.types.work import Cost, Op
 
-COLUMNS = ("blocks", "threads", "turns")
+COLUMNS = ("blocks", "threads", "turns", "converted")
 
 
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | None:
-    """Number of thread blocks, threads of each, its turns of loads after the first; None where it does not say."""
+    """Number of thread blocks, threads of each, its turns of loads after the first, numbers brought to 8 bits.
+
+    None where the operation does not say.
+    """
     if "blocks" not in op.attrs:
         return None
-    return float(op.attrs["blocks"]), float(op.attrs["threads"]), float(op.attrs.get("turns", 0.0))
+    more = (float(op.attrs.get(name, 0.0)) for name in ("turns", "converted"))
+    return float(op.attrs["blocks"]), float(op.attrs["threads"]), *more
 
 
 def time(x: Columns, device: Device) -> KernelTimes:
@@ -29,6 +33,8 @@ def time(x: Columns, device: Device) -> KernelTimes:
     block_s = c("blocks.block_s") + x["turns"] * c("blocks.turn_s")
     rounds = x["blocks"] / (device.units * resident)
     waiting_s = block_s * np.maximum(rounds, 1.0)
+    # Divided by a scale and converted one by one.
+    waiting_s = waiting_s + x["converted"] * c("blocks.convert_clocks") / (device.units * device.clock_hz)
     traffic = x.read_bytes + x.write_bytes
     missed = traffic - x.hot_read_bytes - x.hot_write_bytes
     memory_s = missed / (device.memory_bytes_per_s * c("blocks.memory_share"))
