@@ -118,7 +118,7 @@ class StepPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         layer: "attention", "mlp", "experts", "communication", "host", …
         time_s: what it adds; the others are what its kernels' arithmetic, memory, caches, links and starts would
             take alone, which overlap.
-        binds: which of those binds most of its time.
+        binds: which of those binds most of its time, kernel by kernel: not always the largest of these sums.
     """
 
     layer: str

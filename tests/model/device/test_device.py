@@ -42,3 +42,15 @@ def test_a_gpu_without_its_units_is_refused():
     )
     with pytest.raises(rooflab.RooflabError, match="Mine states no compute_units"):
         rooflab.op("matmul", (64, 64), (64, 64), dtype="bf16", machine=machine)
+
+
+def test_threads_of_one_cluster_of_cores_draw_its_part_of_the_memory() -> None:
+    # M2 Max: two clusters of four, 243 GB/s together, 102 GB/s a core.
+    drawn = [_memory_of("m2-max-cpu", threads) for threads in (1, 2, 4, 5, 8)]
+    assert drawn == pytest.approx([102e9, 121.5e9, 121.5e9, 243e9, 243e9])
+
+
+def _memory_of(name: str, threads: int) -> float:
+    cores = device_of(rooflab.machine(name), threads=threads).cores
+    assert cores is not None
+    return float(cores.tiers[-1].all_read)

@@ -300,3 +300,17 @@ def test_tiles_of_a_few_rows_are_made_whole() -> None:
     assert clocks(7) == pytest.approx(7 * 3.22)
     assert clocks(8) == pytest.approx(clocks(16)) == pytest.approx(16 * 1.32 + 3.22 - 1.32)
     assert clocks(17) == pytest.approx(32 * 1.32 + 3.22 - 1.32)
+
+
+def test_rows_that_lie_together_take_fewer_instructions_that_do_not_wait() -> None:
+    def arm(rows: float, together: bool, word: str = "q3_k") -> tuple[float, float]:
+        """Instructions of 32 weights: of sums that wait for each other, and of others."""
+        how = {"widens_once": True, "experts_by_row": False, "together": together}
+        found = ggml_cores.taken(rows, 32.0, 256.0, precision_of(word).linear, 1.0, **how)
+        blocks = 32.0 * 256.0 / 32.0
+        return float(found["arm_instructions"]) / blocks, float(found["arm_of_many"]) / blocks
+
+    assert arm(1, together=False) == pytest.approx((18.0, 0.0))
+    assert arm(1, together=True) == pytest.approx((0.0, 13.5))
+    assert arm(64, together=True)[1] == pytest.approx(64 * (4.0 + 9.5 / 8.0))
+    assert arm(1, together=True, word="q8_0") == arm(1, together=False, word="q8_0")

@@ -371,3 +371,10 @@ def test_latent_vectors_are_decoded_by_the_kernels_of_the_engine_where_they_are_
     assert sglang.latent_kernel("hopper", decodes=False) == ""  # its FlashAttention expands no keys there
     assert trtllm.latent_kernel("hopper", decodes=False) == "trtllm_latent_prompts"
     assert trtllm.latent_kernel("blackwell", decodes=True) == ""
+
+
+def test_an_8_bit_latent_cache_is_multiplied_as_it_is_on_blackwell_alone() -> None:
+    sglang, trtllm = engine("sglang"), engine("tensorrt-llm")
+    assert sglang.latent_format("blackwell", 1.0) == trtllm.latent_format("blackwell", 1.0) == "fp8"
+    assert trtllm.latent_format("blackwell", 2.0) == trtllm.latent_format("hopper", 1.0) == "bf16"
+    assert engine("transformers").latent_format("blackwell", 1.0) == "bf16"

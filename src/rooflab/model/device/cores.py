@@ -6,6 +6,7 @@ state follows from its theory and the family's constants.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -99,8 +100,8 @@ def cores_of(
     tiers = tuple(_tier(level, machine, factor, constants, count, clock_hz) for level in levels)
     shares: tuple[float, Number, Number] = (1.0, 1.0, 1.0)
     if threads is not None and threads < count:
-        full = tiers
-        tiers = tuple(_for_threads(tier, machine, threads, count) for tier in tiers)
+        full, near = tiers, tiers[max(len(tiers) - 2, 0)]
+        tiers = tuple(_for_threads(tier, near, machine, threads, count) for tier in tiers)
         cache, memory = (tiers[at].all_read / full[at].all_read for at in (max(len(tiers) - 2, 0), -1))
         shares = (threads / count, cache, memory)
     private = [tier.name for tier in tiers[:-1] if tier.shared_by == 1]
@@ -132,9 +133,15 @@ def _products(machine: Machine, library: str | None) -> dict[tuple[str, str], di
     return found
 
 
-def _for_threads(tier: Tier, machine: Machine, threads: int, count: float) -> Tier:
-    """`tier` as so few threads see it: the memory by the measured curve over threads, others core by core."""
+def _for_threads(tier: Tier, near: Tier, machine: Machine, threads: int, count: float) -> Tier:
+    """`tier` as so few threads see it: the memory by the measured curve over threads, others core by core.
+
+    Without a curve the memory is seen by whole clusters: cores that share the cache `near`, the last before it.
+    """
     share = threads / count
+    if tier.name in MAIN_MEMORY and near.shared_by < count:
+        # Clusters of cores are filled one after the other, and each has a way of its own to the memory.
+        share = max(share, min(math.ceil(threads / near.shared_by) * near.shared_by / count, 1.0))
     curve = next((one for one in machine.curves if one.name == "thread scaling"), None)
     if tier.shared_by > 1 and curve is not None and tier.name in MAIN_MEMORY:
         share = float(np.interp(threads, curve.x, curve.best) / curve.best[-1])

@@ -60,6 +60,7 @@ class Engine:
     joins_operations: bool
     widens_once: bool
     experts_by_row: bool
+    rows_together: bool
     splits_layers: bool
     sorting_s: float
     mask_s: float
@@ -99,6 +100,16 @@ class Engine:
         of = {"fa": ("", "fa"), "trtllm": ("trtllm", "trtllm"), "vllm_fa": ("", "trtllm")}
         library = of.get(self.attention.get(family, ""), ("", ""))[decodes] if family == "hopper" else ""
         return f"{library}_latent_{'decode' if decodes else 'prompts'}" if library else ""
+
+    def latent_format(self, family: str, cached_bytes: float) -> str:
+        """What the decoding kernel of latent attention multiplies: 8 bits beside such a cache on Blackwell.
+
+        NVIDIA's kernels there (trtllm-gen, which all three engines call) take q in the cache's format: FlashInfer's
+        trtllm_batch_decode_with_kv_cache_mla wants both alike, SGLang's trtllm_mla_backend brings q to 8 bits as it
+        turns it by its positions.
+        """
+        ours = family == "blackwell" and self.attention.get(family, "").startswith("trtllm")
+        return "fp8" if ours and cached_bytes == 1.0 else "bf16"
 
     def latent_bytes(self, family: str, cached_bytes: float) -> float:
         """Bytes of a number of the latent cache, as its kernel's time goes.

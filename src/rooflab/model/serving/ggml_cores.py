@@ -6,6 +6,10 @@ itself (AVX-512 with its products of 8-bit numbers); Q4_0, IQ4_NL, Q4_K and, wit
 (ggml-cpu/repack.cpp). Arm: vector instructions of 16 bytes counted in ggml-cpu/arch/arm/quants.c and repack.cpp,
 all but loads; of formats that look weights up in tables, Q4_K's times what they take of it on x86, but for IQ2_S,
 whose signs take 11 instructions of 24 there (ggml_vec_dot_iq2_s_q8_K).
+
+Where rows lie together (ik_llama.cpp's -rtr) each lane of a vector sums for a row of its own: nothing is added across
+lanes, and no sum waits for another. Arm's instructions of those: counted in ik_llama.cpp's iqk_mul_mat.cpp
+(mul_mat_q2_k_r4_q8_k and its like), all but loads.
 """
 
 from __future__ import annotations
@@ -53,6 +57,19 @@ _OF_FORMAT = {
     "mxfp4": Cores(5.28, 5.36, 5.32, 5.31, 11, 11),
     "bf16": Cores(6.88, 3.25, 3.41, 1.3, 10.7, 5.0),
 }
+_TOGETHER_ARM = {
+    "q2_k": 8.1,
+    "q3_k": 13.5,
+    "q4_k": 6.4,
+    "q5_k": 12.2,
+    "q6_k": 12.9,
+    "iq4_xs": 7.2,
+    "iq3_xxs": 22.3,
+    "iq3_s": 24.3,
+    "iq2_xxs": 18.3,
+    "iq2_xs": 20.3,
+    "iq2": 19.3,
+}
 _HALVES = Cores(4.54, 2.37, 6.93, 2.58, 10.7, 5.0)
 # Rows that share a block's unpacking: on x86 all of them, on Arm those of a vector kernel.
 _MANY, _MANY_ARM = 256.0, 8.0
@@ -76,12 +93,14 @@ def taken(
     *,
     widens_once: bool,
     experts_by_row: bool,
+    together: bool = False,
 ) -> dict[str, Number]:
     """Clocks and instructions of a product of so many rows with one of `active` matrices each.
 
     Of Arm's instructions, those of a block or of a row alone, and those of each of several rows (`arm_of_many`).
 
-    `experts_by_row`: whether routed ones of a format that is laid out anew are met row by row.
+    `experts_by_row`: whether routed ones of a format that is laid out anew are met row by row; `together`: whether
+    rows of a matrix lie together, whose sums do not wait for each other.
     """
     name = stored.name
     cost = next((each for start, each in _OF_FORMAT.items() if name.startswith(start)), _HALVES)
@@ -100,9 +119,14 @@ def taken(
         return blocks * np.where(each < _TILED_FROM, one, whole / each * (many + (one - many) / whole))
 
     alone = of(cost.arm, 0.0, _ALWAYS_ARM, _ANEW_ARM, _MANY_ARM)
+    all_of = of(cost.arm, cost.arm_of_many, _ALWAYS_ARM, _ANEW_ARM, _MANY_ARM)
+    one = next((each for start, each in _TOGETHER_ARM.items() if name.startswith(start)), None) if together else None
+    if one is not None:
+        alone = 0.0 * blocks
+        all_of = of(one, min(cost.arm_of_many, one), _ALWAYS_ARM, _ANEW_ARM, _MANY_ARM)
     return {
         "core_clocks": of(cost.clocks, cost.clocks_of_many, _ALWAYS, _ANEW, _MANY),
         "wide_clocks": of(cost.wide, cost.wide_of_many, _ALWAYS, _ANEW_WIDE, _MANY),
         "arm_instructions": alone,
-        "arm_of_many": of(cost.arm, cost.arm_of_many, _ALWAYS_ARM, _ANEW_ARM, _MANY_ARM) - alone,
+        "arm_of_many": all_of - alone,
     }

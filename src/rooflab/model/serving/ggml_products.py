@@ -214,6 +214,7 @@ def _on_cores(
 ) -> dict[str, Number]:
     by_row = run.engine.experts_by_row and chosen > 1
     how = {"widens_once": run.engine.widens_once, "experts_by_row": by_row}
+    how["together"] = run.engine.rows_together
     return ggml_cores.taken(rows, n, k, stored, active, **how)
 
 
