@@ -125,9 +125,8 @@ def _step(step: StepTime) -> Table:
     columns = ("layer", "time", "share", "compute", "memory", "cache", "links", "starts", "binds")
     whole = f"{duration(step.time.time_s)} ({duration(step.time.low_s)} to {duration(step.time.high_s)})"
     note = (
-        f"{whole}; what each level would take alone, which overlap, added up over a layer's kernels. "
-        "Each kernel is bound by its largest: binds is what bound most of the time, which is not always the "
-        "largest sum."
+        f"{whole}; what each level would take alone, which overlap; binds: what bound most of the time kernel by "
+        "kernel, not always the largest sum."
     )
     return Table(title, columns, tuple(rows), note=note)
 
