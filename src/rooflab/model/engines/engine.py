@@ -104,9 +104,8 @@ class Engine:
     def latent_format(self, family: str, cached_bytes: float) -> str:
         """What the decoding kernel of latent attention multiplies: 8 bits beside such a cache on Blackwell.
 
-        NVIDIA's kernels there (trtllm-gen, which all three engines call) take q in the cache's format: FlashInfer's
-        trtllm_batch_decode_with_kv_cache_mla wants both alike, SGLang's trtllm_mla_backend brings q to 8 bits as it
-        turns it by its positions.
+        NVIDIA's kernels there (trtllm-gen, which all three engines call) take q in the cache's format: SGLang's
+        trtllm_mla_backend brings q to 8 bits before it calls FlashInfer's trtllm_batch_decode_with_kv_cache_mla.
         """
         ours = family == "blackwell" and self.attention.get(family, "").startswith("trtllm")
         return "fp8" if ours and cached_bytes == 1.0 else "bf16"

@@ -7,8 +7,8 @@ itself (AVX-512 with its products of 8-bit numbers); Q4_0, IQ4_NL, Q4_K and, wit
 all but loads; of formats that look weights up in tables, Q4_K's times what they take of it on x86, but for IQ2_S,
 whose signs take 11 instructions of 24 there (ggml_vec_dot_iq2_s_q8_K).
 
-Where rows lie together (ik_llama.cpp's -rtr) each lane of a vector sums for a row of its own: nothing is added across
-lanes, and no sum waits for another. Arm's instructions of those: counted in ik_llama.cpp's iqk_mul_mat.cpp
+Where rows lie together (ik_llama.cpp's -rtr) each lane of a vector sums for a row of its own: nothing is added
+across lanes, and no sum waits for another. Arm's instructions of those: counted in ik_llama.cpp's iqk_mul_mat.cpp
 (mul_mat_q2_k_r4_q8_k and its like), all but loads.
 """
 
@@ -120,8 +120,8 @@ def taken(
 
     alone = of(cost.arm, 0.0, _ALWAYS_ARM, _ANEW_ARM, _MANY_ARM)
     all_of = of(cost.arm, cost.arm_of_many, _ALWAYS_ARM, _ANEW_ARM, _MANY_ARM)
-    one = next((each for start, each in _TOGETHER_ARM.items() if name.startswith(start)), None) if together else None
-    if one is not None:
+    one = next((each for start, each in _TOGETHER_ARM.items() if name.startswith(start)), None)
+    if together and one is not None:
         alone = 0.0 * blocks
         all_of = of(one, min(cost.arm_of_many, one), _ALWAYS_ARM, _ANEW_ARM, _MANY_ARM)
     return {
