@@ -265,6 +265,8 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Ahead 
     """The compiled code, the times, what prange ran over, and how the results compare."""
     read, types, arguments = loop
     compiled = build(loop)
+    if begun is not None:
+        begun.compiled(spread=False)
     wanted = (counted.outcome.result, counted.outcome.outputs)
     findings = compare("the compiled loop", run_once(compiled.serial, arguments), wanted)
     if counted.simulation.accesses <= _PLAIN_PYTHON:

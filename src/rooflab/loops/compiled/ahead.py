@@ -1,7 +1,8 @@
-"""What compiles a loop over several threads in a process beside this one, and asks for the vectoriser's remarks.
+"""What compiles a loop, for one core and for several, in a process beside this one, with the vectoriser's remarks.
 
-Both take as long as counting the loop does, which goes on meanwhile: numba's own cache on disk hands the code
-over. Where it finds none, as the other process failed or was not begun, the loop is compiled here.
+That takes as long as counting the loop does, which goes on meanwhile: numba's own cache on disk hands the code
+over, and its IR with it. Where it finds none, as the other process failed or was not begun, the loop is compiled
+here.
 """
 
 from __future__ import annotations
@@ -16,28 +17,34 @@ from typing import Any
 
 import numba
 
-# debug=True gives the lines; numba then marks functions "optnone", unless told not to.
 _CHILD = """
 import pickle, sys, importlib.util
 from pathlib import Path
+asked = pickle.load(sys.stdin.buffer)
+sys.path[:] = asked["path"]
 import llvmlite.binding
 for kind in ("analysis", "missed"):
     llvmlite.binding.set_option("", f"-pass-remarks-{kind}=loop-vectorize")
 import numba
-serial, parallel, types = pickle.load(sys.stdin.buffer)
+from rooflab.loops.compiled.with_lines import with_lines
+types = asked["types"]
 def function(path, name):
     spec = importlib.util.spec_from_file_location("rooflab_" + Path(path).stem, path)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, name)
-if parallel:
+    return with_lines(getattr(module, name))
+serial = function(asked["serial"], "serial")
+serial.compile(types)
+print("serial", flush=True)
+if asked["parallel"]:
     try:
-        function(parallel, "parallel").compile(types)
+        function(asked["parallel"], "parallel").compile(types)
     except Exception:
         pass  # what numba refuses it refuses in the other process too, which says so
-print("compiled", flush=True)
-asked = function(serial, "serial").py_func
-numba.njit(nogil=True, error_model="numpy", debug=True, _dbg_optnone=False)(asked).compile(types)
+print("parallel", flush=True)
+if serial.stats.cache_hits:
+    # found, so that nothing was said
+    with_lines(numba.njit(nogil=True, error_model="numpy")(serial.py_func)).compile(types)
 """
 PATIENCE_S = 60.0
 
@@ -54,7 +61,9 @@ class Ahead:
     def __init__(self, serial: str, parallel: str | None, values: Sequence[Any]) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  for as long as the process
         self._process: subprocess.Popen[bytes] | None = None
-        asked = pickle.dumps((serial, parallel, tuple(numba.typeof(value) for value in values)))
+        self._said_lines = 0
+        types = tuple(numba.typeof(value) for value in values)
+        asked = pickle.dumps({"serial": serial, "parallel": parallel, "types": types, "path": sys.path})
         pipe = subprocess.PIPE
         try:
             self._process = subprocess.Popen(
@@ -67,10 +76,11 @@ class Ahead:
             # no Python to start (an embedded one), or it ended at once
             self.end()
 
-    def compiled(self) -> None:
-        """Return once the loop over prange is in numba's cache, or will not be."""
-        if self._process is not None and self._process.stdout is not None:
-            self._process.stdout.readline()
+    def compiled(self, spread: bool = True) -> None:
+        """Return once the loop for one core is in numba's cache, or will not be; by default that over prange too."""
+        wanted = 2 if spread else 1
+        while self._said_lines < wanted and self._process is not None and self._process.stdout is not None:
+            self._said_lines = self._said_lines + 1 if self._process.stdout.readline() else wanted
 
     def remarks(self) -> str | None:
         """What the vectoriser said of the loop for one core; None where it could not be asked."""

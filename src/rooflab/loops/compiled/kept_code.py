@@ -42,7 +42,9 @@ class Text(NamedTuple):
 
     def compiled(self) -> Any:
         """The function, as numba's `njit` makes it."""
-        return getattr(generated_files.module(self.stem, self.text), self.function)
+        from rooflab.loops.compiled.with_lines import with_lines
+
+        return with_lines(getattr(generated_files.module(self.stem, self.text), self.function))
 
 
 class Compilable(Protocol):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 _BLOCK = re.compile(r"^(?P<name>[\w.$-]+|\"[^\"]+\"):")
 _LABEL = re.compile(r"label %([\w.$-]+|\"[^\"]+\")")
@@ -67,18 +67,6 @@ def inner_loops(ir: str, name: str) -> tuple[InnerLoop, ...]:
 def main_loop(loops: tuple[InnerLoop, ...]) -> InnerLoop | None:
     """Of several versions of one loop (vectorised, remainder, with arrays that overlap) that which runs most."""
     return max(loops, key=lambda each: (each.lanes, each.flop, each.load_bytes + each.store_bytes), default=None)
-
-
-def ir_of(function: Any) -> str:
-    """The optimised IR of a compiled function's only version; it must have been compiled in this process."""
-    return next(iter(function.overloads.values())).library.get_llvm_str()
-
-
-def recompiled(function: Any, fastmath: bool = False) -> Callable[..., Any]:
-    """`function` for compilation anew, not from disk: compiled code from disk comes without its IR."""
-    from numba import njit
-
-    return njit(nogil=True, error_model="numpy", fastmath=fastmath)(function.py_func)
 
 
 def _body(ir: str, name: str) -> list[str]:

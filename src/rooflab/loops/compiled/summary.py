@@ -7,15 +7,16 @@ import hashlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numba
 
-from rooflab.loops.compiled import ahead, llvm_ir, remarks, time, vectorisation
+from rooflab.loops.compiled import ahead, llvm_ir, remarks, time, vectorisation, with_lines
 from rooflab.loops.compiled.ahead import Ahead
+from rooflab.loops.lowered import lower
 from rooflab.loops.read.access_patterns import Patterns
 from rooflab.loops.read.arguments import Arguments
+from rooflab.loops.read.decorated import python_function
 from rooflab.loops.read.source import Source
 from rooflab.loops.read.twin_text import Text
 from rooflab.loops.read.understood import Understood
@@ -157,13 +158,13 @@ def _found(
 
 
 def _loops(compiled: time.Compiled, arguments: Arguments, *, fastmath: bool) -> tuple[llvm_ir.InnerLoop, ...]:
-    serial: Any = compiled.serial
-    if not fastmath and not serial.stats.cache_hits and len(serial.overloads) == 1:
-        # Compiled just now: its IR is at hand.
-        return llvm_ir.inner_loops(llvm_ir.ir_of(serial), "serial")
-    function: Any = llvm_ir.recompiled(serial, fastmath)
-    function.compile(tuple(numba.typeof(value) for value in arguments.values))
-    return llvm_ir.inner_loops(llvm_ir.ir_of(function), "serial")
+    types = tuple(numba.typeof(value) for value in arguments.values)
+    found = None if fastmath else with_lines.optimised(compiled.serial, types)
+    if found is not None:
+        return llvm_ir.inner_loops(found.ir, "serial")
+    options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    done = lower.compiled_to_ir(python_function(compiled.serial), types, options)
+    return llvm_ir.inner_loops(done.library.get_llvm_str(), "serial")
 
 
 def _path(arguments: Arguments, compiled: time.Compiled, asked: tuple[bool, bool]) -> Path:

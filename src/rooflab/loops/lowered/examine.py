@@ -16,6 +16,7 @@ from rooflab.errors import RooflabError
 from rooflab.loops import examine, prange_lines, understanding
 from rooflab.loops.compiled import regions
 from rooflab.loops.compiled import time as timing
+from rooflab.loops.compiled.with_lines import with_lines
 from rooflab.loops.lowered import afresh, again, count, refused, short_errors
 from rooflab.loops.lowered.again import Given, Whole
 from rooflab.loops.read import decorated
@@ -83,14 +84,18 @@ def report(
     if outcome.error is not None:
         raise RooflabError(outcome.error)
     said = _warnings(counted, plan, outside, time_limit_s)
+    function = own or compiled(fn)
     findings, runs, parallel, loops, spread, taken = examine.Findings(), [], "not run", (), (), ()
     if outcome.stopped:
         parallel = "not run: the count did not end"
     elif time:
-        findings, runs, parallel = _run(fn, source, given, counted, caches, bool(plan.random), own, whole)
+        findings, runs, parallel = _run(
+            fn, source, given, counted, caches, bool(plan.random), function, own, whole
+        )
         # what is decorated so runs as a team's code on one thread too
         spread_out = bool(decorated.options(fn).get("parallel"))
-        loops, more = examine.profiled(fn, given.copied(), outcome.seconds, spread=spread_out)
+        profiled = fn if own is not None or spread_out else function
+        loops, more = examine.profiled(profiled, given.copied(), outcome.seconds, spread=spread_out)
         said += more
         if any(each.threads > 1 for each in runs):
             python = decorated.python_function(fn)
@@ -236,7 +241,7 @@ def described(value: Any) -> str:
 
 def compiled(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` as numba compiles it: with the user's own options where it has any."""
-    return fn if decorated.options(fn) else numba.njit(**_AS_PLAIN)(afresh.with_helpers(fn))
+    return fn if decorated.options(fn) else with_lines(numba.njit(**_AS_PLAIN)(afresh.with_helpers(fn)))
 
 
 def _run(
@@ -246,11 +251,11 @@ def _run(
     counted: counting.Counted,
     caches: Chosen,
     random: bool,
+    function: Callable[..., Any],
     own: Callable[..., Any] | None = None,
     whole: Whole | None = None,
 ) -> tuple[examine.Findings, list[Timed], str]:
     """How the results of the compiled function compare, its times, and over how many threads it runs."""
-    function = own or compiled(fn)
     spread = again.is_spread(fn)
     findings = examine.Findings()
     with warnings.catch_warnings():

@@ -76,7 +76,7 @@ def lower(fn: Callable[..., Any], types: tuple[Any, ...]) -> Lowered:
         "boundscheck": True,
         "_dbg_optnone": False,
     }
-    with _unoptimised(), warnings.catch_warnings():
+    with _without_code(optimised=False), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         done = compiled(all_afresh(fn), types, chosen)
         ir = str(done.library._final_module)
@@ -104,9 +104,15 @@ def compiled(function: Any, types: tuple[Any, ...], chosen: dict[str, Any], only
     return done
 
 
+def compiled_to_ir(function: Any, types: tuple[Any, ...], chosen: dict[str, Any], only_lines: bool = False) -> Any:
+    """As `compiled`, optimised but not turned into machine code: nothing of it can be called."""
+    with _without_code(optimised=True):
+        return compiled(function, types, chosen, only_lines)
+
+
 @contextmanager
-def _unoptimised() -> Iterator[None]:
-    """While it lasts, numba's libraries are neither optimised nor turned into machine code.
+def _without_code(optimised: bool) -> Iterator[None]:
+    """While it lasts, numba's libraries are not turned into machine code, and but for `optimised` left as lowered.
 
     What of the user's is compiled meanwhile all the same (a method of a class) is forgotten at its end: nobody
     could call it.
@@ -125,8 +131,9 @@ def _unoptimised() -> Iterator[None]:
         kept = {name: getattr(library, name) for name in names}
         Dispatcher.add_overload = add_and_note  # type: ignore[method-assign]
         executable = cpu.CPUContext.get_executable
-        library._optimize_functions = _with_layout
-        library._optimize_final_module = lambda self: None
+        if not optimised:
+            library._optimize_functions = _with_layout
+            library._optimize_final_module = lambda self: None
         library._finalize_final_module = _finished
         # Nobody calls these: a function of Python's own that takes no arguments but text stands in for each. Numba
         # tells compiled functions apart by it, so each is bound to a text of its own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,7 +13,9 @@ import numba
 import numpy as np
 from llvmlite import binding
 
+from rooflab.loops.compiled import with_lines
 from rooflab.loops.compiled.target import target_machine
+from rooflab.loops.compiled.with_lines import Optimised
 from rooflab.loops.lowered import afresh, arguments, control_flow, counted_access, lower, machine_code, predictor
 from rooflab.loops.lowered.ir_text import Function, Instruction, functions
 from rooflab.loops.lowered.operations import vector_access_bytes
@@ -61,12 +64,14 @@ class Profile(NamedTuple):
     dearer: Mapping[str, float] = {}
 
 
-def optimised(fn: Any, types: tuple[Any, ...], spread: bool = False) -> tuple[str, str, str, tuple[str, Any]]:
-    """The optimised IR of `fn` with lines of the source, its name there, its wrapper's, its environment.
+def optimised(fn: Any, types: tuple[Any, ...], spread: bool = False) -> Optimised:
+    """The optimised IR of `fn` with lines of the source: that of the code that runs, where that has lines.
 
     `spread`: with its loops over prange as functions of their own, which a team runs.
     """
     given = decorated.options(fn)
+    if spread == bool(given.get("parallel")) and (found := with_lines.optimised(fn, types)) is not None:
+        return found
     chosen: dict[str, Any] = dict(given) if given else {"error_model": "numpy"}
     chosen.pop("nopython", None)
     if given.get("parallel"):
@@ -77,17 +82,8 @@ def optimised(fn: Any, types: tuple[Any, ...], spread: bool = False) -> tuple[st
     chosen |= {"_dbg_extend_lifetimes": False, "boundscheck": bool(given.get("boundscheck"))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        done = lower.compiled(afresh.with_helpers(fn), types, chosen, only_lines=True)
-    names = done.fndesc
-    return (
-        done.library.get_llvm_str(),
-        names.llvm_func_name,
-        names.llvm_cpython_wrapper_name,
-        (
-            names.env_name,
-            done.environment,
-        ),
-    )
+        done = lower.compiled_to_ir(afresh.with_helpers(fn), types, chosen, only_lines=True)
+    return with_lines.of_result(done)
 
 
 def take(fn: Any, values: tuple[Any, ...], spread: bool = False) -> tuple[Profile, ...]:
@@ -195,21 +191,18 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: 
     table = np.zeros(predictor.STORE_WORDS, np.int64)
     accesses = [each for one in counted for each in one.accesses]
     notes = np.zeros((max(1, len(accesses)), predictor.LOAD_WORDS), np.int64)
-    parts = [counted_access.compiled(*each) for each in (predictor.BRANCH, predictor.STORED, predictor.LOADED)]
     rings = arguments.rings(one for each in chosen for block in each.blocks.values() for one in block.instructions)
     text = ir
     for each in counted:
         start = text.index(each.function.header)
         end = text.index("\n}", start) + 2
         text = text[:start] + _written(each, passes, split, rings) + text[end:]
-    text += _helpers([name for _, name in parts], state, branches, table, notes)
-    module = binding.parse_assembly(text)
-    for bitcode, name in parts:
-        linked = binding.parse_bitcode(bitcode)
-        linked.get_function(name).linkage = "linkonce_odr"
-        module.link_in(linked)
-    engine = binding.create_mcjit_compiler(module, target_machine())
+    # run once, it takes less time as it is than LLVM takes to make it quick; not so what notes each event
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(text + _DECLARED), target_machine(speed_level=0))
+    engine.add_object_file(binding.ObjectFileRef.from_data(_noting()))
     engine.finalize_object()
+    held = (ctypes.c_int64 * 4).from_address(engine.get_global_value_address("rl_held"))
+    held[:] = [each.ctypes.data for each in (state, branches, table, notes)]
     call(engine)
     stored = [each.text for each in accesses]
     dearer = arguments.dearer(rings)
@@ -366,30 +359,57 @@ def _crossed(each: _Counters, counts: list[int], passes: list[int]) -> dict[str,
     }
 
 
-def _helpers(names: list[str], state: Any, branches: Any, table: Any, notes: Any) -> str:
+_DECLARED = """
+declare void @rl_branch(i64, i64)
+declare void @rl_stored(i64, i64, i64)
+declare void @rl_loaded(i64, i64, i64)
+"""
+
+
+@functools.cache
+def _noting() -> bytes:
+    """The object file of what notes branches, stores and loads in the arrays whose addresses `rl_held` has."""
+    parts = [counted_access.compiled(*each) for each in (predictor.BRANCH, predictor.STORED, predictor.LOADED)]
+    module = binding.parse_assembly(_noting_text([name for _, name in parts]))
+    for bitcode, name in parts:
+        module.link_in(binding.parse_bitcode(bitcode))
+        module.get_function(name).linkage = "internal"
+    machine = target_machine()
+    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)
+
+
+def _noting_text(names: list[str]) -> str:
     branch, stored, loaded = names
+    held = [f"getelementptr ([4 x i64], ptr @rl_held, i64 0, i64 {n})" for n in range(4)]
+    state, branches, table, notes = (f"load i64, ptr {each}" for each in held)
     return f"""
+@rl_held = global [4 x i64] zeroinitializer
 @rl_result = internal global i64 0
 @rl_raised = internal global ptr null
 declare i32 @{branch}(ptr, ptr, i64, i64, i64, i64)
 declare i32 @{stored}(ptr, ptr, i64, i64, i64, i64)
 declare i32 @{loaded}(ptr, ptr, i64, i64, i64, i64, i64)
-define internal void @rl_branch(i64 %n, i64 %taken) {{
-  %s = call i32 @{branch}(ptr @rl_result, ptr @rl_raised, i64 {state.ctypes.data}, i64 {branches.ctypes.data},
-    i64 %n, i64 %taken)
+define void @rl_branch(i64 %n, i64 %taken) {{
+  %state = {state}
+  %branches = {branches}
+  %s = call i32 @{branch}(ptr @rl_result, ptr @rl_raised, i64 %state, i64 %branches, i64 %n, i64 %taken)
   ret void
 }}
-define internal void @rl_stored(i64 %n, i64 %a, i64 %clock) {{
+define void @rl_stored(i64 %n, i64 %a, i64 %clock) {{
   %where = inttoptr i64 %clock to ptr
   %now = load i64, ptr %where
-  %s = call i32 @{stored}(ptr @rl_result, ptr @rl_raised, i64 {table.ctypes.data}, i64 %n, i64 %a, i64 %now)
+  %table = {table}
+  %s = call i32 @{stored}(ptr @rl_result, ptr @rl_raised, i64 %table, i64 %n, i64 %a, i64 %now)
   ret void
 }}
-define internal void @rl_loaded(i64 %n, i64 %a, i64 %clock) {{
+define void @rl_loaded(i64 %n, i64 %a, i64 %clock) {{
   %where = inttoptr i64 %clock to ptr
   %now = load i64, ptr %where
-  %s = call i32 @{loaded}(ptr @rl_result, ptr @rl_raised, i64 {table.ctypes.data}, i64 {notes.ctypes.data},
-    i64 %n, i64 %a, i64 %now)
+  %table = {table}
+  %notes = {notes}
+  %s = call i32 @{loaded}(ptr @rl_result, ptr @rl_raised, i64 %table, i64 %notes, i64 %n, i64 %a, i64 %now)
   ret void
 }}
 """

@@ -16,7 +16,7 @@ import numpy as np
 import rooflab
 from rooflab.loops.read.source import Source
 
-FORMAT = 1  # raise it when generated files of before must not be found any more
+FORMAT = 2  # raise it when generated files of before must not be found any more
 
 
 def folder() -> Path:
