@@ -26,7 +26,8 @@ import llvmlite.binding
 for kind in ("analysis", "missed"):
     llvmlite.binding.set_option("", f"-pass-remarks-{kind}=loop-vectorize")
 import numba
-from rooflab.loops.compiled.with_lines import with_lines
+from rooflab.loops.compiled.with_lines import code_only_of, with_lines
+code_only_of("serial", "parallel")
 types = asked["types"]
 def function(path, name):
     spec = importlib.util.spec_from_file_location("rooflab_" + Path(path).stem, path)
@@ -77,7 +78,7 @@ class Ahead:
             self.end()
 
     def compiled(self, spread: bool = True) -> None:
-        """Return once the loop for one core is in numba's cache, or will not be; by default that over prange too."""
+        """Return once the loop for one core, and `spread` over prange, is in numba's cache, or will not be."""
         wanted = 2 if spread else 1
         while self._said_lines < wanted and self._process is not None and self._process.stdout is not None:
             self._said_lines = self._said_lines + 1 if self._process.stdout.readline() else wanted

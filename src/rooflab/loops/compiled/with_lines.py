@@ -6,10 +6,13 @@ the code that is timed; numba's cache on disk holds both.
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 from typing import Any, NamedTuple
 
+from numba.core.codegen import JITCodeLibrary
+from numba.core.cpu import CPUContext
 from numba.core.errors import NumbaDebugInfoWarning
 
 _LINES = {"debug": True, "_dbg_optnone": False, "_dbg_extend_lifetimes": False}
@@ -55,6 +58,30 @@ def with_lines(dispatcher: Any) -> Any:
     compiler._customize_flags, compiler._compile_core = flags, compiled
     setattr(dispatcher, _MARK, True)
     return dispatcher
+
+
+def code_only_of(*names: str) -> None:
+    """From now on in this process, numba makes machine code of functions of these `names` alone.
+
+    What they are made of (the bodies of loops over prange, numba's own functions) is linked into theirs as IR.
+    """
+    library: Any = JITCodeLibrary
+    context: Any = CPUContext
+    finalize, executable = library._finalize_final_module, context.get_executable
+    numbers = itertools.count()
+
+    def finalized(self: Any) -> None:
+        if self.name in names:
+            finalize(self)
+        else:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+    def callable_of(self: Any, library: Any, *more: Any) -> Any:
+        # nobody calls the others, but numba tells functions apart by what Python would call
+        return executable(self, library, *more) if library.name in names else f"{next(numbers)}".join
+
+    library._finalize_final_module, context.get_executable = finalized, callable_of
 
 
 def optimised(function: Any, types: tuple[Any, ...]) -> Optimised | None:
