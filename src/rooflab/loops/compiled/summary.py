@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import numba
 
-from rooflab.loops.compiled import ahead, llvm_ir, remarks, time, vectorisation, with_lines
+from rooflab.loops.compiled import ahead, any_order, llvm_ir, remarks, time, vectorisation, with_lines
 from rooflab.loops.compiled.ahead import Ahead
 from rooflab.loops.lowered import lower
 from rooflab.loops.read.access_patterns import Patterns
@@ -148,7 +148,7 @@ def _found(
     main = llvm_ir.main_loop(_that_run(loops, rows))
     fast, messages = None, []
     if main is not None and main.lanes == 1:
-        fast = list(_loops(compiled, arguments, fastmath=True)) if asked[0] else None
+        fast = list(_loops(compiled, arguments, fastmath=True, begun=begun)) if asked[0] else None
         messages = (
             [] if not asked[1] else remarks.of(source, compiled.module.__file__, "serial", arguments.values, begun)
         )
@@ -157,11 +157,18 @@ def _found(
     return result
 
 
-def _loops(compiled: time.Compiled, arguments: Arguments, *, fastmath: bool) -> tuple[llvm_ir.InnerLoop, ...]:
+def _loops(
+    compiled: time.Compiled, arguments: Arguments, *, fastmath: bool, begun: Ahead | None = None
+) -> tuple[llvm_ir.InnerLoop, ...]:
     types = tuple(numba.typeof(value) for value in arguments.values)
     found = None if fastmath else with_lines.optimised(compiled.serial, types)
     if found is not None:
         return llvm_ir.inner_loops(found.ir, "serial")
+    if fastmath and begun is not None and begun.remarks() is not None:
+        left = any_order.place(compiled.module.__file__, types)
+        ir = left.read_text("utf-8") if left.exists() else ""
+        if ir:
+            return llvm_ir.inner_loops(ir, "serial")
     options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     done = lower.compiled_to_ir(python_function(compiled.serial), types, options)
     return llvm_ir.inner_loops(done.library.get_llvm_str(), "serial")
