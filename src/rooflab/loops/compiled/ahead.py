@@ -19,7 +19,8 @@ from typing import Any
 import numba
 
 _CHILD = """
-import os, pickle, sys, importlib.util
+import gc, os, pickle, sys, importlib.util
+gc.disable()  # it ends before that matters
 from pathlib import Path
 asked = pickle.load(sys.stdin.buffer)
 sys.path[:] = asked["path"]
