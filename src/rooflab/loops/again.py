@@ -17,6 +17,8 @@ from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import LoopReport, Timed
 
+_FAR = 1.1  # of times: what a busy moment seldom makes of two that are alike
+
 
 def report(
     loop: Understood,
@@ -89,6 +91,28 @@ def _timed(loop: Understood, caches: Chosen, spread: bool) -> tuple[Timed, ...]:
 def compiled(loop: Understood, fastmath: bool = False) -> Callable[..., Any]:
     """The loop for one core, in machine code."""
     return kept_code.ready(timing.texts(loop, fastmath=fastmath).serial, loop.arguments.values)
+
+
+def in_turns(one: tuple[Understood, bool], other: tuple[Understood, bool]) -> tuple[float, float]:
+    """Least seconds of a warm call of two loops, each with whether sums are added up in any order, run in turns.
+
+    Those of a second one that was seen to be far slower are found.
+    """
+    keys = [_values_key(*each) for each in (one, other)]
+    key = None if None in keys else kept.key("slower", *keys)
+    entry = None if key is None else kept.find(key)
+    if entry is not None:
+        before_s, after_s = msgspec.msgpack.decode(entry["seconds"])
+        return before_s, after_s
+    before_s, after_s = timing.in_turns(
+        [
+            (compiled(*each), each[0].arguments, timing.steered_by_data(each[0].source, each[0].value_types))
+            for each in (one, other)
+        ]
+    )
+    if key is not None and after_s > _FAR * before_s:
+        kept.keep(key, {"seconds": msgspec.msgpack.encode((before_s, after_s))})
+    return before_s, after_s
 
 
 def same_results(one: tuple[Understood, bool], other: tuple[Understood, bool]) -> bool:

@@ -137,9 +137,12 @@ def _report(
             if time:
                 done = _run(loop, counted, caches, begun)
             elif code:
+                function = build(loop, fastmath=fastmath).serial
+                if profile:
+                    # what runs is looked at too: without it each compiles for itself
+                    kept_code.compile_for(function, loop.arguments.values)
                 done = done._replace(code=summary.examine(loop, build(loop), counted, fastmath=fastmath, why=why))
                 if profile:
-                    function = build(loop, fastmath=fastmath).serial
                     found, _ = profiled(function, loop.arguments.copied(), outcome.seconds)
                     done = done._replace(core_loops=_of_source(found, loop, function))
         except Exception as error:

@@ -11,7 +11,8 @@ from rooflab.loops import examine, understanding
 from rooflab.machines import cache_levels
 from rooflab.model.loop import placement, waiting
 from rooflab.remedies.loops import advise as advising
-from rooflab.remedies.loops import case, rules
+from rooflab.remedies.loops import case, rules, trying
+from rooflab.types.loop import Timed
 from rooflab.types.machine import Curve, Source
 from rooflab.types.measured import Tlb
 from rooflab.types.simulation import Cache
@@ -82,7 +83,7 @@ def test_what_is_not_counted_comes_first_then_what_changes_no_result_and_fits_th
     chosen = cache_levels.choose(guest, None)
     report = placement.place_on(examine.report(loop, chosen, time=False, code=True), guest)
     held = advising._case(report, loop, chosen, guest, None)
-    asked = [rule for rule, _ in advising._in_order(held)]
+    asked = [rule for rule, _ in trying._in_order(held)]
     assert [each.counted for each in asked] == sorted(each.counted for each in asked)
     counted = [each.name for each in asked if each.counted]
     assert held.report.bound == "compute-bound"
@@ -172,16 +173,59 @@ def test_a_change_that_a_run_disproves_is_no_advice(guest, monkeypatch):
     args = (np.ones((700, 700)), np.zeros(700))
     report = rooflab.loop(column_sums, *args, machine=guest, advise=False)
     loop, caches = understanding.understand(column_sums, args), cache_levels.choose(guest, None)
-    monkeypatch.setattr(advising, "_run", lambda change, state, case: advising._Runs(1e-3, 1.2e-3))
+    monkeypatch.setattr(trying, "run", lambda change, state, case: trying.Runs(1e-3, 1.2e-3))
     advice = advising.advise(report, loop, caches, here=True)
     assert [each.rule for each in (*advice.each, *advice.trades) if each.rule != "threads"] == []
     assert any("run here it takes 1.20 ms instead of 1.00 ms" in each for each in advice.unasked)
 
 
+def timed_here(guest, n):
+    """What advice is asked of: sums of n columns of n, which took 1 ms here."""
+    loop = understanding.understand(column_sums, (np.ones((n, n)), np.zeros(n)))
+    chosen = cache_levels.choose(guest, None)
+    report = placement.place_on(examine.report(loop, chosen, time=False, code=True), guest)
+    ran = Timed(threads=1, cache="warm", best_s=1e-3, median_s=1e-3, spread=0.0, runs=9)
+    return msgspec.structs.replace(report, runs=(ran,)), loop, chosen
+
+
+def counted_of(monkeypatch, timed, ratio):
+    """(advice, texts of the changes that were counted), where a run takes `ratio(change)` of the time before."""
+    ran, counted = {}, []
+
+    def run(change, state, case):
+        ran[id(state)] = change.text
+        return trying.Runs(1e-3, ratio(change) * 1e-3) if change.runnable else None
+
+    def examined(state, case):
+        counted.extend([ran[id(state)]] if id(state) in ran else [])
+        return advising.examined(state, case)
+
+    monkeypatch.setattr(trying, "run", run)
+    monkeypatch.setattr(trying, "examined", examined)
+    return advising.advise(*timed, here=True, patience_s=120.0), counted
+
+
+def test_what_a_run_shows_to_save_nothing_is_not_counted(monkeypatch, guest):
+    advice, counted = counted_of(monkeypatch, timed_here(guest, 300), lambda change: 1.2)
+    assert counted == []
+    assert {each.rule for each in (*advice.each, *advice.trades)} <= {"threads", "non-temporal"}
+    said = [each for each in advice.unasked if "run here it takes 1.20 ms instead of 1.00 ms" in each]
+    assert "interchange" in {each.partition(":")[0] for each in said}
+
+
+def test_of_changes_that_mend_the_same_those_that_run_slower_are_not_counted(monkeypatch, guest):
+    shares = {"interchange": 0.2, "tile": 0.5, "by-columns": 0.4}
+    advice, counted = counted_of(monkeypatch, timed_here(guest, 700), lambda change: shares.get(change.rule, 0.3))
+    assert advice.each[0].rule == "interchange"
+    assert sum(each.startswith("Exchange the loops") for each in counted) == 1
+    assert not any(each.startswith(("Cut the loops", "Store ")) for each in counted)
+    assert any(each.startswith("tile: ") and "what mends the same 20 % of that" in each for each in advice.unasked)
+
+
 def test_what_may_as_well_save_nothing_is_not_advice(guest, monkeypatch):
     args = (np.ones((200, 200)), np.zeros(200))
     assert advised(column_sums, args, guest)[0].each
-    monkeypatch.setattr(advising, "_ends", lambda before, after: (0.5, 1.0))
+    monkeypatch.setattr(trying, "ends", lambda before, after: (0.5, 1.0))
     advice, _ = advised(column_sums, args, guest)
     assert advice.each == advice.trades == ()
     assert any("or nothing, by how much of it is hidden" in each for each in advice.unasked)

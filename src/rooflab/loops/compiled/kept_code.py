@@ -174,12 +174,9 @@ def _flat(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _parts(function: Any, values: tuple[Any, ...]) -> dict[str, bytes] | None:
     """What is kept of a dispatcher of numba's; None where its code cannot be run by itself."""
-    import numba
     from numba.core import types
 
-    signature = tuple(numba.typeof(value) for value in values)
-    function.compile(signature)
-    done = function.overloads.get(signature)
+    done = compile_for(function, values)
     if done is None:
         return None
     held = done.signature.return_type
@@ -215,6 +212,15 @@ def _parts(function: Any, values: tuple[Any, ...]) -> dict[str, bytes] | None:
     call = _caller(main, packed, read.undefined - needed, release)
     said = "\n".join(sorted(needed)).encode()
     return {"code": code, "call": call, "needed": said, "layer": layer.encode()}
+
+
+def compile_for(function: Any, values: tuple[Any, ...]) -> Any:
+    """What numba makes of a dispatcher for arguments like `values`; None where it does not hold it."""
+    import numba
+
+    signature = tuple(numba.typeof(value) for value in values)
+    function.compile(signature)
+    return function.overloads.get(signature)
 
 
 def _plain(kind: str) -> str:

@@ -25,6 +25,8 @@ from rooflab.loops.static import dependence
 from rooflab.loops.twin.count import Counted
 from rooflab.types.loop import Code
 
+_IN_FULL = True, True  # of what `_found` is asked
+
 
 class _Found(msgspec.Struct, frozen=True):
     """What the IR said, kept beside the compiled code: from disk, code comes without its IR."""
@@ -97,7 +99,7 @@ def examine(
 
 def is_found(loop: Understood, compiled: time.Compiled) -> bool:
     """Whether what the compiler left was looked at before, in full."""
-    return _path(loop.arguments, compiled, (True, True)).exists()
+    return _path(loop.arguments, compiled, _IN_FULL).exists()
 
 
 def _over_rows(loop: Understood, text: Text) -> bool:
@@ -138,12 +140,13 @@ def _found(
 ) -> _Found:
     """What the IR says; `asked`: of a loop that is not vectorised also with sums in any order, and remarks."""
     path = _path(arguments, compiled, asked)
-    if path.exists():
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=_Found)
-        except msgspec.DecodeError:
-            # cut off, or of another version: found anew
-            path.unlink(missing_ok=True)
+    for each in (path, _path(arguments, compiled, _IN_FULL)):
+        if each.exists():
+            try:
+                return msgspec.json.decode(each.read_bytes(), type=_Found)
+            except msgspec.DecodeError:
+                # cut off, or of another version: found anew
+                each.unlink(missing_ok=True)
     loops = _loops(compiled, arguments, fastmath=False)
     main = llvm_ir.main_loop(_that_run(loops, rows))
     fast, messages = None, []

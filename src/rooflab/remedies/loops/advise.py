@@ -10,47 +10,21 @@ from typing import NamedTuple
 import msgspec
 
 from rooflab.errors import RooflabError
-from rooflab.loops import again
-from rooflab.loops.compiled import time
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
 from rooflab.remedies import PAGE, WORTH
-from rooflab.remedies.loops.case import Case, Change, State, Unasked, examined
-from rooflab.remedies.loops.rules import RULES, Rule
+from rooflab.remedies.loops import trying
+from rooflab.remedies.loops.case import Case, State, Unasked, examined
+from rooflab.remedies.loops.rules import RULES
+from rooflab.remedies.loops.trying import SAME_CAUSE, Tried
 from rooflab.types.advice import Advice, Advices
 from rooflab.types.core_timing import CoreTiming
-from rooflab.types.loop import LoopReport, Predicted
+from rooflab.types.loop import LoopReport
 from rooflab.types.machine import Machine
 from rooflab.types.team_timing import TeamTiming
-from rooflab.units import duration, percent
+from rooflab.units import duration
 
 PATIENCE_S = 10.0
-_LEAST_COUNT_S = 2.0  # of one changed loop that was begun in time
-
-# Changes that mend the same: of these the best is advice, another only where it helps beside it.
-_SAME_CAUSE = ("interchange", "tile", "pad-rows", "by-columns", "structure-of-arrays")
-
-
-class _Tried(NamedTuple):
-    """A change with what it takes: predicted, and run where it was."""
-
-    change: Change
-    state: State
-    after: Predicted
-    ran: _Runs | None
-
-    @property
-    def after_s(self) -> float:
-        """Seconds predicted with the change."""
-        return self.after.time_s
-
-
-class _Runs(NamedTuple):
-    """Measured seconds of the loop as it is and of the changed one, in turns; `same` results or not."""
-
-    before_s: float
-    after_s: float
-    same: bool = True
 
 
 def advise(
@@ -84,11 +58,11 @@ def advise(
     if isinstance(case, str):
         return Advices(unasked=(f"all: {case}",))
     until = clock.perf_counter() + patience_s
-    tried, unasked = _each(case, here, patience_s, until)
+    tried, unasked = trying.each_of(case, here, patience_s, until)
     kept = _best_of_each(tried)
     free = [one for one in kept if one.change.price == "nothing"]
     together, together_s, left = _together(free, case, until)
-    unasked += [_over("together", patience_s)] if left else []
+    unasked += [trying.over("together", patience_s)] if left else []
     return Advices(
         each=tuple(_advice(one, case, _instead(one, free, together)) for one in _apart(free, together)),
         trades=tuple(_advice(one, case, ()) for one in kept if one.change.price != "nothing"),
@@ -155,126 +129,15 @@ def ratios(
                 continue
             after = found.predictions[0]
             predicted = after.time_s / case.predicted.time_s
-            low, high = _ends(case.predicted, after)
-            ran = _run(change, state, case) if predicted < 1 - WORTH and high < 1 else None
+            low, high = trying.ends(case.predicted, after)
+            ran = trying.run(change, state, case) if predicted < 1 - WORTH and high < 1 else None
             if ran is not None and ran.same:
                 yield Ratio(rule.name, predicted, low, high, ran.after_s / ran.before_s)
 
 
-def _ends(before: Predicted, after: Predicted) -> tuple[float, float]:
-    """The least and the most of after ÷ before: with all terms side by side, in turn, and as best guessed.
-
-    Whether a core's arithmetic and the levels overlap is the same before and after, but not known.
-    """
-    every = [
-        getattr(after, name) / getattr(before, name)
-        for name in ("overlapped_s", "serial_s", "time_s")
-        if getattr(before, name)
-    ]
-    return min(every), max(every)
-
-
-def _in_order(case: Case) -> list[tuple[Rule, Change | Unasked]]:
-    """What every rule asks, in the order in which it is tried.
-
-    First what is not counted anew, last what is told only after a run; between them what changes no result before
-    what does, and what is for the loop's own bound before the rest.
-    """
-    bound = case.report.bound or ""
-
-    def place(each: tuple[Rule, Change | Unasked]) -> tuple[bool, ...]:
-        rule = each[0]
-        fits = rule.regime == "any" or bound == "balanced" or bound.removesuffix("-bound") in rule.regime
-        return rule.counted, rule.run_first, rule.price, not fits
-
-    return sorted(((rule, change) for rule in RULES for change in rule.ask(case)), key=place)
-
-
-def _over(rule: str, patience_s: float) -> str:
-    return (
-        f"{rule}: not tried, as the {patience_s:g} s for trying changes were over: --advice-time, or advice_s in"
-        " Python, gives more"
-    )
-
-
-def _within(case: Case, until: float) -> Case:
-    """`case` whose counts take no longer than there is time."""
-    left_s = max(_LEAST_COUNT_S, until - clock.perf_counter())
-    return case._replace(limit_s=left_s if case.limit_s is None else min(case.limit_s, left_s))
-
-
-def _each(case: Case, here: bool, patience_s: float, until: float) -> tuple[list[_Tried], list[str]]:
-    """The changes that were found worth a word, and those that could not be asked, or that a run disproves."""
-    tried, unasked = [], []
-    for rule, change in _in_order(case):
-        if isinstance(change, Unasked):
-            unasked.append(f"{change.rule}: {change.reason}")
-            continue
-        if rule.counted and clock.perf_counter() > until:
-            unasked.append(_over(change.rule, patience_s))
-            continue
-        state = change.apply(case.state)
-        if state is None:
-            continue
-        found = examined(state, _within(case, until))
-        if isinstance(found, str):
-            unasked.append(f"{change.rule}: {found}")
-        elif found.predictions and found.predictions[0].time_s < (1 - WORTH) * case.predicted.time_s:
-            one = _Tried(change, state, found.predictions[0], _run(change, state, case) if here else None)
-            disproved = _disproved(one, case)
-            if one.ran is None and rule.run_first:
-                unasked.append(
-                    f"{rule.name}: predicted to help, which is said only where a run bears it out: timed, on "
-                    "the machine itself"
-                )
-            elif one.ran is None and _ends(case.predicted, one.after)[1] >= 1:
-                unasked.append(
-                    f"{rule.name}: predicted to save {percent(1 - one.after_s / case.predicted.time_s)} or"
-                    " nothing, by how much of it is hidden: said only where a run bears it out, on the machine"
-                    " itself"
-                )
-            elif disproved is None:
-                tried.append(one)
-            else:
-                unasked.append(disproved)
-    return tried, list(dict.fromkeys(unasked))
-
-
-def _disproved(one: _Tried, case: Case) -> str | None:
-    """Why a run here says that the change does not help; None where it does, or was not run."""
-    if one.ran is None or (one.ran.same and one.ran.after_s < (1 - WORTH) * one.ran.before_s):
-        return None
-    text = one.change.text[0].lower() + one.change.text[1:]
-    if not one.ran.same:
-        return f"{one.change.rule}: {text}: its results would differ"
-    return (
-        f"{one.change.rule}: {text}: predicted {duration(one.after_s)} instead of "
-        f"{duration(case.predicted.time_s)}, but run here it takes {duration(one.ran.after_s)} instead "
-        f"of {duration(one.ran.before_s)}"
-    )
-
-
-def _run(change: Change, state: State, case: Case) -> _Runs | None:
-    """Both loops run here, where the changed one can be."""
-    if not change.runnable or case.report.run() is None:
-        return None
-    pairs = ((case.loop, False), (state.loop, state.fastmath))
-    if change.price == "nothing" and not again.same_results(*pairs):
-        return _Runs(0.0, 0.0, same=False)
-    functions = [again.compiled(*each) for each in pairs]
-    before_s, after_s = time.in_turns(
-        [(function, loop.arguments, _fresh(loop)) for function, (loop, _) in zip(functions, pairs, strict=True)]
-    )
-    return _Runs(before_s, after_s)
-
-
-def _fresh(loop: Understood) -> bool:
-    return time.steered_by_data(loop.source, loop.value_types)
-
-
-def _best_of_each(tried: list[_Tried]) -> list[_Tried]:
+def _best_of_each(tried: list[Tried]) -> list[Tried]:
     """The best change of each rule, most gain first."""
-    best: dict[str, _Tried] = {}
+    best: dict[str, Tried] = {}
     for one in tried:
         held = best.get(one.change.rule)
         if held is None or one.after_s < held.after_s:
@@ -282,7 +145,7 @@ def _best_of_each(tried: list[_Tried]) -> list[_Tried]:
     return sorted(best.values(), key=lambda one: one.after_s)
 
 
-def _together(tried: list[_Tried], case: Case, until: float) -> tuple[tuple[str, ...], float | None, bool]:
+def _together(tried: list[Tried], case: Case, until: float) -> tuple[tuple[str, ...], float | None, bool]:
     """The rules whose changes, one made after the other, each still save time; the time with all of them.
 
     Last: whether some were left out, as the time was over.
@@ -295,7 +158,7 @@ def _together(tried: list[_Tried], case: Case, until: float) -> tuple[tuple[str,
         if clock.perf_counter() > until and not _is_counted(changed, case):
             left = True
             continue
-        found = examined(changed, _within(case, until))
+        found = examined(changed, trying.within(case, until))
         if isinstance(found, str) or not found.predictions:
             continue
         if found.predictions[0].time_s < (1 - WORTH) * best_s:
@@ -308,31 +171,31 @@ def _is_counted(state: State, case: Case) -> bool:
     return any(loop is state.loop and fastmath == state.fastmath for loop, fastmath, _ in case.counted)
 
 
-def _apart(free: list[_Tried], together: tuple[str, ...]) -> list[_Tried]:
+def _apart(free: list[Tried], together: tuple[str, ...]) -> list[Tried]:
     """`free` without those that mend what a better one mends."""
-    kept: list[_Tried] = []
+    kept: list[Tried] = []
     for one in free:
-        same = one.change.rule in _SAME_CAUSE and any(held.change.rule in _SAME_CAUSE for held in kept)
+        same = one.change.rule in SAME_CAUSE and any(held.change.rule in SAME_CAUSE for held in kept)
         if not same or one.change.rule in together:
             kept.append(one)
     return kept
 
 
-def _instead(one: _Tried, free: list[_Tried], together: tuple[str, ...]) -> tuple[str, ...]:
+def _instead(one: Tried, free: list[Tried], together: tuple[str, ...]) -> tuple[str, ...]:
     """What else would mend the same, in words, where `one` is the best of several."""
-    if one.change.rule not in _SAME_CAUSE:
+    if one.change.rule not in SAME_CAUSE:
         return ()
     kept = _apart(free, together)
     others = [each for each in free if each not in kept]
-    first = next(each for each in kept if each.change.rule in _SAME_CAUSE)
+    first = next(each for each in kept if each.change.rule in SAME_CAUSE)
     return tuple(f"or: {each.change.text}: {duration(each.after_s)}" for each in others) if one is first else ()
 
 
-def _advice(one: _Tried, case: Case, instead: tuple[str, ...]) -> Advice:
+def _advice(one: Tried, case: Case, instead: tuple[str, ...]) -> Advice:
     change, before_s = one.change, case.predicted.time_s
     told: tuple[str, ...] = ()
     # Both times are of one model: what is uncertain is their ratio.
-    low, high = _ends(case.predicted, one.after)
+    low, high = trying.ends(case.predicted, one.after)
     beyond = next(rule.beyond for rule in RULES if rule.name == change.rule)
     times_s = [before_s * high * math.exp(beyond), before_s * low * math.exp(-beyond)]
     if one.ran is not None:
