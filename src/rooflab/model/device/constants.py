@@ -11,40 +11,63 @@ import functools
 import tomllib
 from collections.abc import Iterable
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from rooflab.errors import RooflabError, UnknownNameError, squash
+from rooflab.model.file_heads import heads
 from rooflab.types.constants import Constant, Constants
 from rooflab.types.machine import Machine, Source
 from rooflab.units import parse_any
+
+_DATA = "rooflab.model", "data"  # where the families' files lie
 
 
 def constants_of(machine: Machine) -> Constants:
     """The constants of the family that `machine` belongs to, by its names, else by vendor and year, else kind."""
     names = [squash(name) for name in (machine.name, *machine.aliases)]
-    families = [load_family(name) for name in family_names()]
+    families = {name: _head(raw) for name, raw in heads(*_DATA).items()}
     best, length = None, 0
-    for family in families:
+    for name, family in families.items():
         if machine.kind == "cpu" and family.kind != "cpu":  # the cores of a chip whose GPU is of that family
             continue
         for member in map(squash, family.members):
             # The longest member wins: "rtx5070ti" before "rtx".
-            if len(member) > length and any(member in name for name in names):
-                best, length = family, len(member)
+            if len(member) > length and any(member in each for each in names):
+                best, length = name, len(member)
     if best is not None:
-        return best
-    for family in families:
+        return load_family(best)
+    for name, family in families.items():
         if family.kind == machine.kind and family.vendor == machine.vendor and _in_years(family, machine.year):
-            return msgspec.structs.replace(family, wider=family.wider * _UNLISTED)
-    for family in families:
+            found = load_family(name)
+            return msgspec.structs.replace(found, wider=found.wider * _UNLISTED)
+    for name, family in families.items():
         if family.kind == machine.kind and family.vendor is None:
-            return family
+            return load_family(name)
     return load_family("any")
 
 
-def _in_years(family: Constants, year: int | None) -> bool:
+class _Head(NamedTuple):
+    """What says which machines a family is of: as in `Constants`."""
+
+    members: tuple[str, ...]
+    kind: str
+    vendor: str | None
+    years: tuple[int, int] | None
+
+
+def _head(raw: dict[str, Any]) -> _Head:
+    years = raw.get("years")
+    return _Head(
+        members=tuple(raw.get("members") or ()),
+        kind=raw.get("kind") or "gpu",
+        vendor=raw.get("vendor"),
+        years=(years[0], years[1]) if years else None,
+    )
+
+
+def _in_years(family: _Head, year: int | None) -> bool:
     return year is not None and family.years is not None and family.years[0] <= year <= family.years[1]
 
 
@@ -53,8 +76,7 @@ _UNLISTED = 1.3  # a card that no family names: its family is a guess by vendor 
 
 def family_names() -> tuple[str, ...]:
     """The families that have a data file."""
-    folder = resources.files("rooflab.model") / "data"
-    return tuple(sorted(each.name[:-5] for each in folder.iterdir() if each.name.endswith(".toml")))
+    return tuple(heads(*_DATA))
 
 
 @functools.cache
@@ -67,7 +89,8 @@ def load_family(family: str) -> Constants:
     """
     if family not in family_names():
         raise UnknownNameError("machine family", family, family_names())
-    path = resources.files("rooflab.model") / "data" / f"{family}.toml"
+    package, folder = _DATA
+    path = resources.files(package) / folder / f"{family}.toml"
     raw = tomllib.loads(path.read_text(encoding="utf-8"))
     return constants_from_dict(raw, f"{family}.toml")
 
@@ -91,12 +114,13 @@ def constants_from_dict(raw: dict[str, Any], where: str) -> Constants:
             source=sources[entry["source"]],
             fitted=entry.get("fitted", False),
         )
+    own = _head(head)
     return Constants(
         family=head["family"] or where,
-        members=tuple(head["members"] or ()),
-        kind=head["kind"] or "gpu",
-        vendor=head["vendor"],
-        years=tuple(head["years"]) if head["years"] else None,
+        members=own.members,
+        kind=own.kind,
+        vendor=own.vendor,
+        years=own.years,
         wider=head["wider"] or 1.0,
         values=values,
     )

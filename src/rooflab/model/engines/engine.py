@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from rooflab.errors import RooflabError, UnknownNameError, squash
+from rooflab.model.file_heads import heads
 from rooflab.model.peers import PeerSums
 from rooflab.types.constants import Constant
 from rooflab.types.source import Source
@@ -167,9 +168,7 @@ _HEAD = ("name", "aliases", "sources", "attention", "experts", "peer_sums")
 
 def names() -> tuple[str, ...]:
     """The engines that have a data file."""
-    return tuple(
-        sorted(each.name[:-5] for each in resources.files(_FOLDER).iterdir() if each.name.endswith(".toml"))
-    )
+    return tuple(heads(_FOLDER))
 
 
 def engine(name: str) -> Engine:
@@ -178,7 +177,9 @@ def engine(name: str) -> Engine:
     Raises:
         UnknownNameError: no such engine, with near matches.
     """
-    known = {squash(word): each for each in names() for word in (each, load(each).name, *load(each).aliases)}
+    known = {
+        squash(word): file for file, of in heads(_FOLDER).items() for word in (file, of["name"], *of["aliases"])
+    }
     found = known.get(squash(name))
     if found is None:
         raise UnknownNameError("engine", name, names())
