@@ -33,7 +33,7 @@ _USUAL = {
     "fp add": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0, "integer": 1.0, "load": 5.0,
     "load integer": 5.0, "integer divide constant": 5.0, "integer remainder constant": 9.0,
     "fp compare": 2.0,
-    "vector integer": 1.0, "vector shift": 1.0,
+    "vector integer": 1.0, "vector shift": 1.0, "integer shift": 1.0,
     "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0, "shuffle": 2.0,
     "store forward": 6.0, "store forward integer": 5.0, "branch": 0.0, "store": 0.0, "gather": 20.0,
 }  # fmt: skip

@@ -37,6 +37,7 @@ _PRICED = {
 _REFERENCES = ("NRT_incref", "NRT_decref")
 _SHUFFLES = ("shufflevector", "insertelement", "extractelement")
 _SHIFTS = ("shl", "lshr", "ashr")
+_ROTATES = ("fshl", "fshr")
 _WIDENED = ("zext", "sext", "trunc")
 _TO_VECTOR = re.compile(r" to <(?P<lanes>\d+) x i(?P<bits>\d+)>")
 _TIMES = re.compile(r", (\d+)(?:,|$)")
@@ -52,7 +53,7 @@ _ADD_LIKE = (
 )
 _COMPARES = ("maxnum", "minnum", "maximum", "minimum")
 _OF_LIBRARY = ("powi", "ldexp", "frexp", "lround", "llround", "lrint", "llrint")
-_INTEGER_LIKE = ("smax", "smin", "umax", "umin", "abs", "ctpop", "ctlz", "cttz", "bswap", "fshl")
+_INTEGER_LIKE = ("smax", "smin", "umax", "umin", "abs", "ctpop", "ctlz", "cttz", "bswap", "fshl", "fshr")
 
 
 def kind_of(instruction: Instruction) -> tuple[str, float] | None:
@@ -106,7 +107,7 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
         return f"integer {'divide' if opcode.endswith('div') else 'remainder'} constant", float(lanes)
     if opcode in _INTEGER:
         if lanes == 1:
-            return "integer", pieces
+            return ("integer shift" if opcode in _SHIFTS else "integer"), pieces
         return f"vector {'shift' if opcode in _SHIFTS else 'integer'}{wide}", pieces
     if opcode in _BETWEEN and lanes == 1:
         return f"convert {_BETWEEN[opcode]} whole", 1.0
@@ -172,7 +173,7 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
     if name in _ADD_LIKE:
         return "fp add", pieces
     if name in _INTEGER_LIKE:
-        return "integer", pieces
+        return ("integer shift" if name in _ROTATES and lanes == 1 else "integer"), pieces
     if name.startswith("masked.gather"):
         return ("gather wide" if width_of(lanes * _width(kind)) == " wide" else "gather"), float(lanes)
     if name.startswith(("masked.load", "masked.store")):

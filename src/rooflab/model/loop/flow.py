@@ -23,6 +23,7 @@ _LEAST_PASSES = 12
 _ROUNDS = 6
 _PIPES = 100  # more than there are units: pipes of a unit are numbered in steps of it
 _FULL = 1.05  # of a cycle of a pipe: times are measured
+_NEARLY = 0.15  # of a pipe, by which a measured number of them is less
 _STRETCH = 40.0  # cycles, of a unit that takes several for each operation
 _CROSSES = " split"  # the end of a kind's name: across two lines
 _NOT_HANDED = 1.5  # times what a store hands on within a line takes: so much longer, it does not hand on
@@ -62,7 +63,8 @@ class _Timed(NamedTuple):
     """A step with what it takes: cycles to its result, unit (0: none), cycles of it; what it holds, a bit each.
 
     `late`: what a load finds in a store it is not handed: it waits until that is written to the cache. `missed`:
-    branches in it that are foretold wrongly.
+    branches in it that are foretold wrongly. `turn`: kinds that are given the pipes of a unit in turn; those that
+    fewer of them do, in one of their own. `moved`: cycles of a unit for whole numbers, which its operand leaves by.
     """
 
     latency: float
@@ -74,6 +76,8 @@ class _Timed(NamedTuple):
     forward: float
     late: bool
     missed: float = 0.0
+    turn: int = 0
+    moved: float = 0.0
 
 
 _LOADS, _STORES, _REGISTERS, _WAITS, _WHOLE, _MULTIPLIED = 1, 2, 4, 8, 16, 32
@@ -144,7 +148,7 @@ def _timed(
         holds |= _REGISTERS
     if arithmetic:
         holds |= _WAITS
-    elif plain in ("integer", "integer divide", "branch"):
+    elif plain in ("integer", "integer shift", "integer divide", "branch"):
         holds |= _WHOLE
     elif plain in ("integer multiply", "integer divide constant", "integer remainder constant"):
         holds |= _WHOLE | _MULTIPLIED
@@ -160,16 +164,18 @@ def _timed(
         latency(step.how) if step.how else 0.0,
         step.how.endswith(_CROSSES) and latency(step.how) > _NOT_HANDED * latency(step.how.removesuffix(_CROSSES)),
         step.count * missed(kind) if unit == _CALLED else 0.0,
+        _SHIFT if plain == "integer shift" else unit,
+        each("integer") * step.count if plain == "convert from whole" else 0.0,
     )
 
 
-_ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED, _LOCKED, _ALU = range(1, 11)
+_ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED, _LOCKED, _ALU, _SHIFT = range(1, 12)
 _UNITS = {
     "fp add": _ADD, "fp compare": _ADD, "fp multiply": _MULTIPLY, "fp multiply-add": _MULTIPLY, "convert": _OTHER,
     "convert from whole": _ADD, "convert to whole": _ADD, "fp compare apart": _ADD,
     "shuffle": _OTHER, "vector integer": _OTHER, "vector shift": _OTHER,
     "vector multiply": _OTHER, "load": _LOAD, "load integer": _LOAD, "gather": _LOAD,
-    "store": _STORE, "locked": _LOCKED,
+    "store": _STORE, "locked": _LOCKED, "integer": _ALU, "integer shift": _ALU,
 }  # fmt: skip
 
 
@@ -274,6 +280,8 @@ def _retired(
                     ready = max(ready, results[other])
                 elif back <= trip and back < len(done):
                     ready = max(ready, done[-1 - back][other])
+            if step.moved:
+                ready = _free(step._replace(unit=_ALU, turn=_ALU, busy=step.moved), ready, used, turns)
             begins = _free(step, ready, used, turns)
             result = begins + step.latency
             if step.handed is not None:
@@ -328,9 +336,9 @@ def _free(step: _Timed, ready: float, used: dict[tuple[int, int], float], turns:
             used[step.unit, number], over = taken, taken - _STRETCH
         return begins
     # which of several alike it is was settled when it entered, in turn: what is ready waits for its own
-    count = max(1, int(1 / step.busy + 0.05))
-    pipe = turns.get(step.unit, 0) % count
-    turns[step.unit] = pipe + 1
+    count = max(1, int(1 / step.busy + _NEARLY))
+    pipe = turns.get(step.turn, 0) % count
+    turns[step.turn] = pipe + 1
     cycle = int(ready)
     while used.get((step.unit + _PIPES * pipe, cycle), 0.0) + step.busy * count > _FULL:
         cycle += 1

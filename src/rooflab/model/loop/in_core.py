@@ -69,7 +69,7 @@ _CALL_CYCLES = 40.0  # of a function of the maths library that was not measured
 _JUMP_CYCLES = 5.0  # of a call whose own instructions are counted, or not known
 _MOSTLY = 0.6  # of a loop's time: what its chain takes at least where that is what it waits for
 _NEARLY = 1.15  # times what its busiest resource takes: a loop that is still bound by it
-_COUNTED = {"integer", "branch"}  # what a branch waits for that a count decides, not what was loaded or computed
+_COUNTED = {"integer", "integer shift", "branch"}  # what a branch waits for that a count decides, not what was loaded or computed
 _BOXING = "call boxing"  # a number made an object of Python's
 _MATHS_END = (" fp64", " fp32")
 
@@ -165,7 +165,7 @@ def times_of(cycles: tuple[LoopCycles, ...], cycle_s: float, threads: int) -> tu
 
 
 def _chain_text(loop: CoreLoop) -> str:
-    parts = [each for each in loop.chain if each not in ("integer", "branch")] or list(loop.chain)
+    parts = [each for each in loop.chain if each not in ("integer", "integer shift", "branch")] or list(loop.chain)
     plain = [each.removesuffix(" vector").removesuffix(" wide") for each in parts]
     words = {
         **{each: "store to load" for each in plain if each.startswith("store forward")},
