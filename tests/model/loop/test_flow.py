@@ -231,3 +231,50 @@ def test_results_of_a_function_leave_one_by_one():
 
     found = [each(20.0 + n) for n in range(30)]
     assert max(b / a for a, b in itertools.pairwise(found)) < 1.1
+
+
+WHOLE = replace(
+    TIMING,
+    latency={**TIMING.latency, "integer shift": 1.0},
+    throughput={**TIMING.throughput, "integer": 0.25, "integer shift": 0.5, "convert from whole": 1.0},
+)
+# x ^= x << 13; x ^= x >> 7; x ^= x << 17 (Marsaglia, 2003): each waits for the one before, 6 cycles
+XORSHIFT = [
+    FlowStep("integer shift", 1.0, ((5, 1),)),
+    FlowStep("integer", 1.0, ((0, 0), (5, 1))),
+    FlowStep("integer shift", 1.0, ((1, 0),)),
+    FlowStep("integer", 1.0, ((1, 0), (2, 0))),
+    FlowStep("integer shift", 1.0, ((3, 0),)),
+    FlowStep("integer", 1.0, ((3, 0), (4, 0))),
+]
+
+
+def test_a_chain_of_whole_numbers_waits_for_itself():
+    assert cycles(made(XORSHIFT), WHOLE).each == pytest.approx(6.0, rel=0.01)
+
+
+def test_a_chain_waits_where_two_shifts_of_its_result_stand_before_its_own():
+    # two units shift: one shift beside it leaves the other free, of two one stands in its way (Zen 4: 5.95 and 7.0)
+    beside = FlowStep("integer shift", 1.0, ((5, 0),))
+    assert cycles(made([*XORSHIFT, beside]), WHOLE).each == pytest.approx(6.0, rel=0.01)
+    assert cycles(made([*XORSHIFT, beside, beside]), WHOLE).each == pytest.approx(7.0, rel=0.01)
+
+
+def test_whole_numbers_take_no_more_units_than_there_are():
+    # eight a pass, four units, none waits for another
+    assert cycles(made([FlowStep("integer", 1.0)] * 8), WHOLE).each == pytest.approx(2.0, rel=0.02)
+
+
+def test_a_number_that_is_converted_leaves_by_a_unit_of_whole_numbers():
+    # 6 of them pass 4 units: 1.5 cycles, where the conversions alone take 1
+    steps = [FlowStep("integer", 1.0)] * 4 + [FlowStep("convert from whole", 1.0)] * 2
+    timing = replace(WHOLE, throughput={**WHOLE.throughput, "slot": 0.1, "convert from whole": 0.5})
+    assert cycles(made(steps), timing).each == pytest.approx(1.5, rel=0.05)
+
+
+def test_additions_of_vectors_do_not_stand_in_the_way_of_shuffles():
+    # 4 shuffles of 1 cycle on their unit beside 8 additions of 0.5 on theirs: 4 cycles, not 8
+    throughput = {"shuffle wide": 1.0, "vector integer wide": 0.5, "slot": 1 / 6}
+    timing = replace(TIMING, latency={"shuffle wide": 1.0, "vector integer wide": 1.0}, throughput=throughput)
+    steps = [FlowStep("shuffle wide", 4.0), FlowStep("vector integer wide", 8.0)]
+    assert cycles(made(steps), timing).each == pytest.approx(4.0, rel=0.05)

@@ -352,3 +352,13 @@ def test_shifts_have_half_of_the_units():
     (shifted,) = in_core.of_loops((loop({"integer shift": 1000.0}),), timing)
     (mixed,) = in_core.of_loops((loop({"integer shift": 500.0, "integer": 500.0}),), timing)
     assert (shifted.total, mixed.total) == (500.0, 250.0)
+
+
+def test_whole_numbers_share_no_units_with_others_where_they_have_schedulers_of_their_own():
+    # 8 products and 2 whole numbers: together 10 × 0.25 on shared units; apart, the products take 8 × 0.25
+    timing = replace(TIMING, throughput={"fp multiply": 0.25, "fp mixed": 0.25, "integer": 0.25, "slot": 0.1})
+    given = loop({"slot": 10000.0, "fp multiply": 8000.0, "integer": 2000.0})
+    (shared,) = in_core.of_loops((given,), timing)
+    (apart,) = in_core.of_loops((given,), replace(timing, integers=96.0))
+    assert (shared.busiest, shared.ports) == ("whole numbers", pytest.approx(2500))
+    assert (apart.busiest, apart.ports) == ("arithmetic", pytest.approx(2000))

@@ -125,6 +125,8 @@ def _operations(instructions: list[str]) -> tuple[dict[str, float], int]:
         if mnemonic.startswith("j"):
             fused = last.startswith(_FUSED)
             found["slot"] = found.get("slot", 0.0) + (0 if fused else 1)
+            if fused and found.get("integer"):
+                found["integer"] -= 1
             found["branch"] = found.get("branch", 0.0) + 1
             jumps += mnemonic not in ("jmp", "jmpq", "jp", "jnp")
         else:

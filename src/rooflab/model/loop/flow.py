@@ -141,7 +141,7 @@ def _timed(
         unit = _WHOLE_DIVISION
     elif kind.startswith("call "):
         unit = _CALLED
-    arithmetic = unit in (_ADD, _MULTIPLY, _OTHER, _DIVISION)
+    arithmetic = unit in (_ADD, _MULTIPLY, _OTHER, _LANES, _DIVISION)
     maths = unit == _CALLED and kind.endswith((" fp64", " fp32"))
     holds = _LOADS if plain in ("load", "load integer") else _STORES if plain == "store" else 0
     if arithmetic or maths or plain == "load":
@@ -169,11 +169,11 @@ def _timed(
     )
 
 
-_ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED, _LOCKED, _ALU, _SHIFT = range(1, 12)
+_ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED, _LOCKED, _ALU, _SHIFT, _LANES = range(1, 13)
 _UNITS = {
     "fp add": _ADD, "fp compare": _ADD, "fp multiply": _MULTIPLY, "fp multiply-add": _MULTIPLY, "convert": _OTHER,
     "convert from whole": _ADD, "convert to whole": _ADD, "fp compare apart": _ADD,
-    "shuffle": _OTHER, "vector integer": _OTHER, "vector shift": _OTHER,
+    "shuffle": _OTHER, "vector integer": _LANES, "vector shift": _OTHER,
     "vector multiply": _OTHER, "load": _LOAD, "load integer": _LOAD, "gather": _LOAD,
     "store": _STORE, "locked": _LOCKED, "integer": _ALU, "integer shift": _ALU,
 }  # fmt: skip

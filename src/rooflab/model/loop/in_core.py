@@ -470,8 +470,10 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
             whole += count
             found["whole numbers"] += cycles if name == "integer shift" else 0.0
     found["arithmetic"] = max([computed * _each(timing, "fp mixed"), *units.values()])
-    # what shifts and what chooses has fewer units
-    found["whole numbers"] = max(found["whole numbers"], (whole + computed) * _each(timing, "integer"))
+    # what shifts and what chooses has fewer units; without schedulers of their own, whole numbers share theirs with
+    # what computes others
+    shared = 0.0 if timing.integers else computed
+    found["whole numbers"] = max(found["whole numbers"], (whole + shared) * _each(timing, "integer"))
     if "integer mixed" in timing.throughput:
         # what computes whole numbers also makes addresses, and its queues are seldom filled evenly
         mixed = (whole + moved) * timing.throughput["integer mixed"]
