@@ -87,8 +87,8 @@ BOUNDS = (
     Bound(C, "mandelbrot", 96, "either", ("products", "additions", FMA)),
     # within 1.6 of a box of 4: one in five or six, by chance
     Bound(C, "lj", 4096, "branch", (), (216,), (0.12, 0.26)),
-    # 9 loads that widen for 16 points, each a shuffle, as is what narrows their sum, and two shifts, on 2 units: 13
-    # cycles; a dozen additions have 2 more to themselves, the loads take 5
+    # 9 loads that widen for 16 points, each a shuffle, as is what narrows their sum, and two shifts, on 2 units:
+    # 13 cycles; a dozen additions have 2 more to themselves, the loads take 5
     Bound(C, "blur", 1024, "units", ("arithmetic", "shuffles", "results of a pass")),
     # t is a sum in a register, 4 cycles; y's update beside it 2
     Bound(C, "symv", 512, "chain", (FMA,)),

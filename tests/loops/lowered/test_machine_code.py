@@ -62,7 +62,7 @@ def test_kinds(text, kinds):
 
 def test_a_comparison_and_its_jump_are_one():
     found, jumps = machine_code._operations(["cmpq\t%rax, %rbx", "jne\t.LBB0_1"])
-    # one operation of a unit too: in a loop of 7 additions, cmp and jne, 8 operations, Zen 4 takes no more than 8 / 4
+    # one operation of a unit too: of 7 additions, cmp and jne a pass a Zen 4 takes no more than 8 / 4 cycles
     assert {kind: count for kind, count in found.items() if count} == {"slot": 1.0, "branch": 1}
     assert jumps == 1
 

@@ -254,7 +254,7 @@ def test_a_chain_of_whole_numbers_waits_for_itself():
 
 
 def test_a_chain_waits_where_two_shifts_of_its_result_stand_before_its_own():
-    # two units shift: one shift beside it leaves the other free, of two one stands in its way (Zen 4: 5.95 and 7.0)
+    # two units shift: one beside it leaves the other free, of two one stands in its way (Zen 4: 5.95 and 7.0)
     beside = FlowStep("integer shift", 1.0, ((5, 0),))
     assert cycles(made([*XORSHIFT, beside]), WHOLE).each == pytest.approx(6.0, rel=0.01)
     assert cycles(made([*XORSHIFT, beside, beside]), WHOLE).each == pytest.approx(7.0, rel=0.01)

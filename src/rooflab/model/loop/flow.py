@@ -64,7 +64,7 @@ class _Timed(NamedTuple):
 
     `late`: what a load finds in a store it is not handed: it waits until that is written to the cache. `missed`:
     branches in it that are foretold wrongly. `turn`: kinds that are given the pipes of a unit in turn; those that
-    fewer of them do, in one of their own. `moved`: cycles of a unit for whole numbers, which its operand leaves by.
+    fewer of them do, in one of their own. `moved`: cycles of a unit for whole numbers by which its operand goes.
     """
 
     latency: float
@@ -169,7 +169,8 @@ def _timed(
     )
 
 
-_ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED, _LOCKED, _ALU, _SHIFT, _LANES = range(1, 13)
+_ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED, _LOCKED = range(1, 10)
+_ALU, _SHIFT, _LANES = range(10, 13)
 _UNITS = {
     "fp add": _ADD, "fp compare": _ADD, "fp multiply": _MULTIPLY, "fp multiply-add": _MULTIPLY, "convert": _OTHER,
     "convert from whole": _ADD, "convert to whole": _ADD, "fp compare apart": _ADD,

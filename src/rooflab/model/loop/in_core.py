@@ -69,7 +69,8 @@ _CALL_CYCLES = 40.0  # of a function of the maths library that was not measured
 _JUMP_CYCLES = 5.0  # of a call whose own instructions are counted, or not known
 _MOSTLY = 0.6  # of a loop's time: what its chain takes at least where that is what it waits for
 _NEARLY = 1.15  # times what its busiest resource takes: a loop that is still bound by it
-_COUNTED = {"integer", "integer shift", "branch"}  # what a branch waits for that a count decides, not what was loaded or computed
+# What a branch waits for that a count decides, not what was loaded or computed.
+_COUNTED = {"integer", "integer shift", "branch"}
 _BOXING = "call boxing"  # a number made an object of Python's
 _MATHS_END = (" fp64", " fp32")
 
@@ -470,8 +471,8 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
             whole += count
             found["whole numbers"] += cycles if name == "integer shift" else 0.0
     found["arithmetic"] = max([computed * _each(timing, "fp mixed"), *units.values()])
-    # what shifts and what chooses has fewer units; without schedulers of their own, whole numbers share theirs with
-    # what computes others
+    # what shifts and what chooses has fewer units; without schedulers of their own, whole numbers share theirs
+    # with what computes others
     shared = 0.0 if timing.integers else computed
     found["whole numbers"] = max(found["whole numbers"], (whole + shared) * _each(timing, "integer"))
     if "integer mixed" in timing.throughput:
