@@ -378,3 +378,5 @@ def test_an_8_bit_latent_cache_is_multiplied_as_it_is_on_blackwell_alone() -> No
     assert sglang.latent_format("blackwell", 1.0) == trtllm.latent_format("blackwell", 1.0) == "fp8"
     assert trtllm.latent_format("blackwell", 2.0) == trtllm.latent_format("hopper", 1.0) == "bf16"
     assert engine("transformers").latent_format("blackwell", 1.0) == "bf16"
+    assert sglang.latent_format("blackwell", 1.0, chooses=True) == "bf16"
+    assert trtllm.latent_format("blackwell", 1.0, chooses=True) == "fp8"

@@ -102,14 +102,17 @@ class Engine:
         library = of.get(self.attention.get(family, ""), ("", ""))[decodes] if family == "hopper" else ""
         return f"{library}_latent_{'decode' if decodes else 'prompts'}" if library else ""
 
-    def latent_format(self, family: str, cached_bytes: float) -> str:
+    def latent_format(self, family: str, cached_bytes: float, *, chooses: bool = False) -> str:
         """What the decoding kernel of latent attention multiplies: 8 bits beside such a cache on Blackwell.
 
         NVIDIA's kernels there (trtllm-gen, which all three engines call) take q in the cache's format: SGLang's
         trtllm_mla_backend brings q to 8 bits before it calls FlashInfer's trtllm_batch_decode_with_kv_cache_mla.
+        Where a layer `chooses` the tokens it attends to, SGLang and vLLM call FlashMLA's kernels, which widen an
+        8-bit cache first (deepseek-ai/FlashMLA, README: sparse decoding).
         """
-        ours = family == "blackwell" and self.attention.get(family, "").startswith("trtllm")
-        return "fp8" if ours and cached_bytes == 1.0 else "bf16"
+        library = self.attention.get(family, "") if family == "blackwell" else ""
+        narrow = library == "trtllm" or (library == "trtllm_gen" and not chooses)
+        return "fp8" if narrow and cached_bytes == 1.0 else "bf16"
 
     def latent_bytes(self, family: str, cached_bytes: float) -> float:
         """Bytes of a number of the latent cache, as its kernel's time goes.

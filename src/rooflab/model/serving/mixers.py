@@ -430,7 +430,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             v_in_k=True,
             planned=True,
             limit=a.index_top,
-            dtype=run.engine.latent_format(run.family, item),
+            dtype=run.engine.latent_format(run.family, item, chooses=bool(a.index_top)),
             kernel=run.engine.latent_kernel(run.family, decodes=True),
         )
     )
