@@ -113,6 +113,8 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
         ttft_s += (case.poll_steps - 1) / 2 * step_s
         bar = float((decode.high / decode.seconds)[number])
         found.append(_one(case, "TPOT", tpot_s / accepted, case.tpot_s or np.nan, bar))
+        if case.ttft_s is None:
+            continue
         first = FirstToken(
             ttft_s=ttft_s,
             own_s=float(prefill.seconds[0]) * math.ceil(prompt / rules.token_budget),
@@ -121,7 +123,7 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
             latent=step.latent,
         )
         bar = first_token_factor(prefill, first)
-        found.append(_one(case, "TTFT", ttft_s, case.ttft_s or np.nan, bar))
+        found.append(_one(case, "TTFT", ttft_s, case.ttft_s, bar))
     return found
 
 

@@ -184,7 +184,8 @@ def _on_one(
         prompt=float(row["isl"]) * how.share,
         answer=float(row["osl"]) * how.share,
         tpot_s=float(row["silicon_tpot_ms"]) / 1e3,
-        ttft_s=float(row["silicon_ttft_ms"]) / 1e3,
+        # Of a row that states its batch alone nobody knows how many clients wait.
+        ttft_s=float(row["silicon_ttft_ms"]) / 1e3 if "concurrency=" in row["silicon_data_source"] else None,
         spread=how.spread,
         gathers=how.gathers,
         step_tokens=how.step_tokens,
