@@ -70,9 +70,9 @@ def of_last_cache(machine: Machine, scope: Scope = "core") -> Served | None:
     return _beside_neighbours(streams, seconds, _neighbours(machine, last, streams, seconds))
 
 
-def of_rows(machine: Machine) -> Served | None:
-    """The same of places that one core goes through side by side; None where no sweep of rows shows it."""
-    one, found = of_last_cache(machine), _of_sweep(machine, "bandwidth of rows side by side", "core")
+def of_rows(machine: Machine, scope: Scope = "core") -> Served | None:
+    """The same of places that each core goes through side by side; None where no sweep of rows shows it."""
+    one, found = of_last_cache(machine, scope), _of_sweep(machine, "bandwidth of rows side by side", scope)
     if one is None or found is None:
         return None
     _, rows, seconds = found

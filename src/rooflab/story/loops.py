@@ -113,7 +113,7 @@ def loop(
             hint = "" if isinstance(beyond, Unseen) else why
     caches = cache_levels.choose(target, levels)
     loopless = understood is None and own is None and has_no_loops(fn)
-    with thread_teams.at_most(threads):
+    with thread_teams.at_most(threads), this_moment.watched(target if timed else None, args) as watch:
         if understood is None:
             from rooflab.loops.lowered import again as lowered
 
@@ -138,10 +138,10 @@ def loop(
                 report = replace(report, warnings=(*report.warnings, *_as_numpy_runs_it(fn, args, report)))
         else:
             report = again.report(understood, caches, time_limit_s=time_limit_s, time=timed, classify=classify)
-    if target is None:
-        return report
+        if target is None:
+            return report
+        met, meanwhile = this_moment.met_by(report, target, watch)
     timing = _core_timing(report, target)
-    met, meanwhile = this_moment.met_by(report, target)
     team = thread_teams.measure() if report.regions and is_here(target) else None
     with known_flows.of_loop(report.where):
         placed = placement.place_on(report, met, timing, team, most_threads=threads)
@@ -230,20 +230,21 @@ def _loop_of_c(
 
     function = examine.target(text, cflags)
     caches = cache_levels.choose(target, levels)
-    report = examine.report(
-        function,
-        args,
-        caches,
-        cflags=cflags,
-        time_limit_s=time_limit_s,
-        time=timed,
-        classify=classify,
-        threads=threads,
-    )
-    if target is None:
-        return report
+    with this_moment.watched(target if timed else None, args) as watch:
+        report = examine.report(
+            function,
+            args,
+            caches,
+            cflags=cflags,
+            time_limit_s=time_limit_s,
+            time=timed,
+            classify=classify,
+            threads=threads,
+        )
+        if target is None:
+            return report
+        met, meanwhile = this_moment.met_by(report, target, watch)
     timing = _core_timing(report, target)
-    met, meanwhile = this_moment.met_by(report, target)
     team = followed.team_timing(report) if is_here(target) else None
     with known_flows.of_loop(report.where):
         placed = placement.place_on(report, met, timing, team, most_threads=threads)

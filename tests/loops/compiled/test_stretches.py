@@ -48,6 +48,44 @@ def test_a_machine_that_never_settles_is_not_waited_for_for_ever(taken):
     assert timing.best_s == 1e-3
 
 
+class Watch:
+    """Notes each look, and what came between."""
+
+    def __init__(self):
+        self.noted = []
+
+    def look(self, threads):
+        self.noted.append(threads)
+
+    def seen(self):
+        return list(self.noted)
+
+    def see(self, seen):
+        self.noted.extend(seen)
+
+
+def test_the_watch_looks_between_stretches(taken):
+    watch = Watch()
+    with stretches.watched(watch):
+        taken(5e-3, 1e-3, 1.02e-3, 9e-3)
+    # between the first and the second of three, and between the second and the third
+    assert watch.noted == [1, 1]
+    taken(1e-3, 1e-3)
+    assert watch.noted == [1, 1]
+
+
+def test_what_a_watch_has_seen_can_be_handed_over():
+    one, other = Watch(), Watch()
+    with stretches.watched(one):
+        stretches.look(2)
+        what = stretches.seen()
+    with stretches.watched(other):
+        stretches.see(what)
+    assert other.noted == [2]
+    assert stretches.seen() is None
+    stretches.see(what)  # without one it is left alone
+
+
 def test_what_takes_long_is_not_run_again(taken):
     timing, left = taken(0.5, 0.1)
     assert left == 1

@@ -19,6 +19,7 @@ from rooflab.loops.c.memory import STACK_BYTES
 from rooflab.loops.c.openmp import runtime
 from rooflab.loops.c.source import CSource, openmp_loops
 from rooflab.loops.compiled import runs as runs_of
+from rooflab.loops.compiled import stretches
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import core_loops, profile
@@ -164,9 +165,9 @@ def _timed(
 ) -> Run:
     """Times on one core, and of OpenMP's teams: in a copy of this process, which a later run may end."""
 
-    def on_one_core() -> tuple[Timed, ...]:
+    def on_one_core() -> tuple[tuple[Timed, ...], Any]:
         with _team(built, 1):
-            return tuple(runs_of.on_one_core(function, bound, caches, of.fresh, warm))
+            return tuple(runs_of.on_one_core(function, bound, caches, of.fresh, warm)), stretches.seen()
 
     found, how = rehearsal.brought(on_one_core, _TIMED_S)
     if how:
@@ -175,8 +176,10 @@ def _timed(
             " look for what it leaves in its arguments and uses as an index"
         )
         return Run((), (), examine.Findings(warnings=(why,)), _SEQUENTIAL)
+    alone, seen = found
+    stretches.see(seen)
     several = _on_threads(built, function, bound, of, threads, random)
-    return several._replace(runs=(*found, *several.runs))
+    return several._replace(runs=(*alone, *several.runs))
 
 
 def _on_threads(
@@ -192,7 +195,7 @@ def _on_threads(
     if not numbers:
         return Run(parallel=f"left out: teams of {teams.name} have one thread here")
 
-    def on_several() -> tuple[tuple[Timed, ...], bool]:
+    def on_several() -> tuple[tuple[Timed, ...], bool, Any]:
         with runtime.team(teams, 1):
             alone = timing.run_once(function, bound)
         runs, differs = [], False
@@ -201,13 +204,14 @@ def _on_threads(
                 if not random:
                     differs |= bool(_compared(timing.run_once(function, bound), alone).warnings)
                 runs.append(runs_of.on_a_team(function, bound, each, of.fresh, warm))
-        return tuple(runs), differs
+        return tuple(runs), differs, stretches.seen()
 
     found, how = rehearsal.brought(on_several, _TIMED_S)
     if how:
         why = f"run by teams of OpenMP's it {how}, where one thread runs it to its end: threads may race"
         return Run(findings=examine.Findings(warnings=(why,)), parallel="left out: it did not end")
-    runs, differs = found
+    runs, differs, seen = found
+    stretches.see(seen)
     findings = examine.Findings()
     if differs:
         why = (

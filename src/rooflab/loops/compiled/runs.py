@@ -41,9 +41,11 @@ def on_one_core(
     return [timed(steady, 1, "warm"), timed(without, 1, "cold")]
 
 
-def _steadied(first: Timing, warm: Warm, function: Callable[..., Any], arguments: Copies, fresh: bool) -> Timing:
+def _steadied(
+    first: Timing, warm: Warm, function: Callable[..., Any], arguments: Copies, fresh: bool, threads: int = 1
+) -> Timing:
     """`first` and as many further stretches as it takes."""
-    return stretches.steadied(first, lambda: warm(function, arguments, fresh, part=stretches.PART))
+    return stretches.steadied(first, lambda: warm(function, arguments, fresh, part=stretches.PART), threads)
 
 
 def on_threads(function: Callable[..., Any], arguments: Copies, fresh: bool) -> list[Timed]:
@@ -77,6 +79,7 @@ def once_more(
             if each.threads == 1:
                 with blas_threads.at_most(1):
                     each = quicker(each, timed(warm(alone, arguments, fresh, stretches.PART), 1, "warm"))
+                    stretches.look(1)
             elif team is not None:
                 each = quicker(each, *_of_teams(team, arguments, fresh, [each.threads]))
         made.append(each)
@@ -108,7 +111,7 @@ def on_a_team(
 ) -> Timed:
     """Warm runs on so many threads, which the caller has set."""
     first = warm(function, arguments, fresh)
-    return timed(_steadied(first, warm, function, arguments, fresh), threads, "warm")
+    return timed(_steadied(first, warm, function, arguments, fresh, threads), threads, "warm")
 
 
 def setter(function: Callable[..., Any]) -> Callable[[int], None]:

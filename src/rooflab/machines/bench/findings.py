@@ -51,7 +51,7 @@ class Findings:
     plan: Plan
     microarchitecture: Microarchitecture | None = None
     sweeps: dict[Scope, dict[int, Samples]] = field(default_factory=dict)
-    rows: dict[int, Samples] = field(default_factory=dict)
+    rows: dict[Scope, dict[int, Samples]] = field(default_factory=dict)
     latency: dict[int, Series] = field(default_factory=dict)
     level_latency: dict[str, Series] = field(default_factory=dict)
     levels: tuple[MeasuredLevel, ...] = ()

@@ -56,7 +56,7 @@ class Plan:
     sweep_budget_s: float = 2.6
     all_sweep: bool = True
     rows_rounds: int = 3
-    rows_budget_s: float = 0.6
+    rows_budget_s: float = 0.8
     latency_rounds: int = 2
     latency_run_s: float = 0.005
     level_latency_runs: int = 9

@@ -298,18 +298,22 @@ def _latency(session: Session) -> None:
 
 
 def _rows(session: Session) -> None:
-    """Rows that are read side by side, about the last cache and beyond, on the first core."""
+    """Rows that are read side by side, about the last cache and beyond, on the first core and on all."""
     findings, plan = session.findings, session.findings.plan
-    findings.rows = rows_apart.sweep(
-        session.bench,
-        session.arenas,
-        StreamForm(STENCIL, session.simds[0]),
-        rows_apart.sizes(findings.sizes.core, findings.reported),
-        session.cpus[0],
-        plan.rows_rounds,
-        plan.sweep_run_s,
-        session.pace * plan.rows_budget_s,
-    )
+    for scope, cpus in session.scopes.items():
+        if scope == "all" and not plan.all_sweep:
+            continue
+        swept = findings.sizes.core if scope == "core" else findings.sizes.every
+        findings.rows[scope] = rows_apart.sweep(
+            session.bench,
+            session.arenas,
+            StreamForm(STENCIL, session.simds[0]),
+            rows_apart.sizes(swept, findings.reported, len(cpus)),
+            cpus,
+            plan.rows_rounds,
+            plan.sweep_run_s,
+            session.pace * plan.rows_budget_s / len(session.scopes),
+        )
 
 
 def _look_again(session: Session, form: StreamForm, sizes: list[int]) -> None:
@@ -477,7 +481,7 @@ def _sustained(session: Session) -> None:
 STAGES = (
     Stage("read bandwidth over size", 5.0, _sweep),
     Stage("latency over size", 1.2, _latency),
-    Stage("rows side by side", 0.6, _rows),
+    Stage("rows side by side", 0.8, _rows),
     Stage("streams at every level", 5.5, _rates),
     Stage("arithmetic peaks", 2.5, _peaks),
     Stage("products in NumPy", 1.2, _numpy_products),

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from rooflab.machines import served_share
 from rooflab.model.loop import crossings
 from rooflab.types.loop import LoopReport
-from rooflab.types.machine import Machine
+from rooflab.types.machine import Machine, Scope
 from rooflab.types.simulation import LevelCounts, Simulation
 
 _SAME = 0.05  # of a level's capacity, within which the simulated one is that
@@ -52,9 +52,9 @@ def of_run(
         threads: that share the cache, each with a part of the bytes.
         crowd: how many times as many bytes come between as when the machine was measured.
     """
-    served = served_share.of_last_cache(machine, "core" if threads == 1 else "all")
-    served = served or served_share.of_last_cache(machine)
-    rows = served_share.of_rows(machine) or served
+    scope: Scope = "core" if threads == 1 else "all"
+    served = served_share.of_last_cache(machine, scope) or served_share.of_last_cache(machine)
+    rows = served_share.of_rows(machine, scope) or served_share.of_rows(machine) or served
     levels = (report.warm or report.simulation).levels
     last = levels[-1]
     level = crossings.level(machine, last.name)

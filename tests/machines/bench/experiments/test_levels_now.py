@@ -1,4 +1,4 @@
-"""Shared levels read once more: which working sets are chosen, and that a reading is one."""
+"""Shared levels read between runs: which working sets are chosen, that the best counts, what a reading is."""
 
 from __future__ import annotations
 
@@ -45,14 +45,49 @@ def machine(capacity, reported=None, scope="core", threads=1):
     )
 
 
+class Streams:
+    """What reads, at rates that come one after the other; the last of them for good."""
+
+    def __init__(self, *rates):
+        self.rates, self.read_so_far = list(rates), []
+
+    def __call__(self, machine):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def read(self, scope, places):
+        rate = self.rates.pop(0) if len(self.rates) > 1 else self.rates[0]
+        self.read_so_far.append((scope, sorted(each / MIB for each in places)))
+        return {each: [rate / 2, rate] for each in places}
+
+
 @pytest.fixture
-def chosen(monkeypatch):
-    """The working sets in MiB that are streamed through, each at twice what the sweep had."""
-    monkeypatch.setattr(levels_now, "_streamed", lambda places, cpus, scope, last: dict.fromkeys(places, 2e10))
+def streams(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    monkeypatch.setattr(levels_now.time, "sleep", lambda seconds: None)
+
+    def of(*rates):
+        found = Streams(*rates)
+        monkeypatch.setattr(levels_now, "_Streams", found)
+        return found
+
+    return of
+
+
+@pytest.fixture
+def chosen(streams):
+    """The working sets in MiB that are streamed through, each at twice what the sweep had."""
+    streams(2e10)
 
     def of(nbytes, scope="core", **given):
-        found = levels_now.measure(machine(scope=scope, **given), nbytes, scope)
+        with levels_now.Watch(machine(scope=scope, **given), nbytes) as watch:
+            watch.look(given.get("threads", 1))
+            found = watch.readings(scope, nbytes)
         assert all((each.now, each.then) == (2e10, 1e10) for each in found)
         return [each.nbytes / MIB for each in found]
 
@@ -82,12 +117,65 @@ def test_more_threads_than_there_are_are_not_read(chosen):
 
 
 def test_no_sweep_is_no_reading():
-    assert levels_now.measure(machine(16.0), 8 * MIB, "all") == ()
+    with levels_now.Watch(machine(16.0), 8 * MIB) as watch:
+        watch.look(2)
+        assert watch.readings("all", 8 * MIB) == ()
+
+
+def test_of_several_looks_the_best_counts_as_of_runs(streams):
+    read = streams(1e10, 3e10, 2e10)
+    with levels_now.Watch(machine(16.0), 15 * MIB) as watch:
+        for _ in range(3):
+            watch.look(1)
+        assert [each.now for each in watch.readings("core", 15 * MIB)] == [3e10] * 3
+    assert len(read.read_so_far) == 3
+
+
+def test_only_looks_of_as_many_threads_as_were_swept_count(streams):
+    read = streams(1e10)
+    with levels_now.Watch(machine(16.0, scope="all", threads=2), 30 * MIB) as watch:
+        watch.look(1)
+        watch.look(4)
+        assert read.read_so_far == []
+        watch.look(2)
+        # each of two has half of what the loop goes through
+        assert read.read_so_far == [("all", [4, 16])]
+
+
+def test_what_was_not_foreseen_is_read_afterwards_in_several_moments(streams):
+    read = streams(1e10, 2e10)
+    with levels_now.Watch(machine(16.0), 0.5 * MIB) as watch:
+        watch.look(1)
+        assert read.read_so_far == []
+        assert [each.now for each in watch.readings("core", 15 * MIB)] == [2e10] * 3
+    assert read.read_so_far == [("core", [8, 16, 32])] * 3
+
+
+def test_what_another_process_has_seen_is_taken_over(streams):
+    streams(1e10)
+    with levels_now.Watch(machine(16.0), 15 * MIB) as there, levels_now.Watch(machine(16.0), 15 * MIB) as here:
+        there.look(1)
+        here.see(there.seen())
+        assert here.readings("core", 15 * MIB) == there.readings("core", 15 * MIB)
+
+
+def test_where_memory_is_short_nothing_is_read(monkeypatch):
+    def refused(machine):
+        raise MemoryError
+
+    monkeypatch.setattr(levels_now, "_Streams", refused)
+    monkeypatch.setattr(levels_now.time, "sleep", lambda seconds: None)
+    with levels_now.Watch(machine(16.0), 15 * MIB) as watch:
+        watch.look(1)
+        assert watch.readings("core", 15 * MIB) == ()
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads cannot be kept on CPUs here")
 def test_a_reading_is_bytes_per_second_of_this_machine():
-    found = levels_now.measure(machine(4.0), 3 * MIB, "core")
+    with levels_now.Watch(machine(4.0), 3 * MIB) as watch:
+        watch.look(1)
+        watch.look(1)
+        found = watch.readings("core", 3 * MIB)
     assert [each.nbytes / MIB for each in found] == [2, 4, 8]
     # slower than any disk or faster than any cache of one core it is not
     assert all(1e8 < each.now < 1e12 for each in found)

@@ -27,11 +27,11 @@ def test_a_small_sweep_runs_and_counts_two_arrays(workshop: Workshop) -> None:
     simd = next(form.simd for form in workshop.streams if form.row is STENCIL)
     arenas = ThreadArenas({workshop.cpu: Arena.reserve(4 * MIB)}, 16.0 * MIB, 2)
     swept = rows_apart.sweep(
-        workshop.bench, arenas, StreamForm(STENCIL, simd), [MIB, 2 * MIB], workshop.cpu, 1, 1e-4, 1.0
+        workshop.bench, arenas, StreamForm(STENCIL, simd), [MIB, 2 * MIB], [workshop.cpu], 1, 1e-4, 1.0
     )
     assert list(swept) == [MIB, 2 * MIB]
     assert (
-        rows_apart.sweep(workshop.bench, arenas, StreamForm(STENCIL, simd), [], workshop.cpu, 1, 1e-4, 1.0) == {}
+        rows_apart.sweep(workshop.bench, arenas, StreamForm(STENCIL, simd), [], [workshop.cpu], 1, 1e-4, 1.0) == {}
     )
     for size, samples in swept.items():
         (job,) = samples.trial.jobs

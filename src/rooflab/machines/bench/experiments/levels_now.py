@@ -1,17 +1,23 @@
 """How a shared last cache and the memory stream now, beside what they did when the machine was measured.
 
 Neighbours on the host take lines of a shared cache and a part of the memory's bandwidth, another part at every
-moment: on a rented machine both were seen to change by half within a minute. A loop that is timed now meets what
-there is now. A few working sets of the measured sweep are streamed through once more, as they were then.
+moment: on a rented machine both were seen to change by half within a minute, for a quarter of a second at a time.
+A loop that is timed in stretches meets several such moments, and its best run the best of them. A few working sets
+of the measured sweep are streamed through once more between the same stretches, and the best is kept likewise.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Collection
+from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 
+from rooflab.errors import RooflabError
 from rooflab.machines.as_now import SWEEPS, Reading, last_cache, nearer_bytes
 from rooflab.machines.bench.experiments.bandwidth import StreamCase, StreamForm, stream_trial
 from rooflab.machines.bench.kernels.emit import stream_kernel
@@ -19,36 +25,161 @@ from rooflab.machines.bench.kernels.jit import compile_kernels, host_features, h
 from rooflab.machines.bench.kernels.rows import READ
 from rooflab.machines.bench.kernels.simd import host_simds
 from rooflab.machines.bench.run.pinned_threads import PinnedThreads
-from rooflab.machines.bench.run.thread_arenas import ThreadArenas
-from rooflab.machines.bench.run.trials import Bench, Samples
+from rooflab.machines.bench.run.thread_arenas import SLACK_BYTES, ThreadArenas
+from rooflab.machines.bench.run.trials import Bench, Samples, Trial
 from rooflab.machines.served_share import together
 from rooflab.types.machine import Curve, Level, Machine, Scope
 
-_ROUNDS, _RUN_S, _BUDGET_S = 3, 0.0025, 0.15
+_SCOPES: tuple[Scope, ...] = ("core", "all")
+_RUN_S, _IN_A_ROW = 0.002, 4
+_LATER, _LATER_PAUSE_S = 3, 0.06  # looks at what was not foreseen
+_NEAR = 1.2  # of a working set: a reading within is one of it
 _CLEAR, _BEYOND = 1.5, 2.0  # of the nearer cache and of the last one: from there on the other serves
 
 
-def measure(machine: Machine, nbytes: float, scope: Scope) -> tuple[Reading, ...]:
-    """Readings about what `nbytes` of one core meet, and of the memory; empty where no sweep is there to compare.
+class Watch:
+    """Readings of a machine that are taken between the runs of a loop, on one core and on all.
 
-    Args:
-        machine: measured on this host.
-        nbytes: that each core goes through.
-        scope: one core, or as many as the sweep of all had.
+    Use as a context manager. Where no sweep is there to compare, nothing is read. What cannot be read here, for
+    want of memory or of threads, is left out.
     """
+
+    def __init__(self, machine: Machine, nbytes: float) -> None:
+        """Args:
+        machine: measured on this host.
+        nbytes: that the loop is expected to go through.
+        """
+        self._machine, self._nbytes = machine, nbytes
+        self._streams: _Streams | None = None
+        self._taken: dict[Scope, dict[int, list[float]]] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def look(self, threads: int) -> None:
+        """Read once more what a loop on so many threads meets."""
+        scope: Scope = "core" if threads == 1 else "all"
+        curve = self._machine.curve(SWEEPS[0], scope)
+        if curve is not None and (curve.threads or 1) == threads:
+            self._look(scope, self._nbytes / threads)
+
+    def seen(self) -> dict[Scope, dict[int, list[float]]]:
+        """Bytes/s by scope and working set, in the order they were taken."""
+        return self._taken
+
+    def see(self, seen: dict[Scope, dict[int, list[float]]]) -> None:
+        """Hold what a copy of this watch has seen in another process."""
+        for scope, found in seen.items():
+            for place, rates in found.items():
+                self._taken.setdefault(scope, {}).setdefault(place, []).extend(rates)
+
+    def readings(self, scope: Scope, nbytes: float) -> tuple[Reading, ...]:
+        """What was met by a loop that went through `nbytes` of each core; empty where nothing can be compared.
+
+        What was not foreseen is read now, in a few moments.
+        """
+        curve, wanted = self._machine.curve(SWEEPS[0], scope), _places_of(self._machine, scope, nbytes)
+        if curve is None or not wanted:
+            return ()
+        taken = self._taken.get(scope, {})
+        if any(not any(1 / _NEAR <= each / place <= _NEAR for each in taken) for place in wanted):
+            for number in range(_LATER):
+                if number:
+                    time.sleep(_LATER_PAUSE_S)
+                self._look(scope, nbytes)
+        taken = self._taken.get(scope, {})
+        then = dict(zip(curve.x, curve.best, strict=True))
+        return tuple(Reading(float(each), max(taken[each]), then[each]) for each in sorted(taken))
+
+    def _look(self, scope: Scope, nbytes: float) -> None:
+        places = {int(each) for each in _places_of(self._machine, scope, nbytes)}
+        if not places:
+            return
+        try:
+            if self._streams is None:
+                self._streams = self._stack.enter_context(_Streams(self._machine))
+            found = self._streams.read(scope, places)
+        except (MemoryError, OSError, RooflabError):
+            # nothing is read where memory or threads are short: what was measured stands
+            return
+        self.see({scope: found})
+
+
+class _Streams:
+    """Threads that stream through memory of their own; use as a context manager."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._cpus: dict[Scope, list[int]] = {scope: _cpus(machine, scope) for scope in _SCOPES}
+        most: dict[int, int] = {}
+        for scope, cpus in self._cpus.items():
+            # the largest is the same however much a loop goes through
+            places = _places_of(machine, scope, math.inf)
+            for cpu in cpus if places else ():
+                most[cpu] = max(most.get(cpu, 0), int(max(places)))
+        last = last_cache(machine)
+        sharers = 1 if last is None else last.shared_by or 1
+        reported = None if last is None else last.reported_capacity_bytes or last.capacity_bytes
+        self._arenas = ThreadArenas.reserved(most, reported, min(len(most), sharers))
+        self._touched = dict.fromkeys(most, 0)
+        self._form = StreamForm(READ, host_simds(host_features(), host_target().machine, host_sve_bits())[0])
+        kernels = compile_kernels([stream_kernel(self._form.symbol, READ, self._form.simd, self._form.variant)])
+        self._pinned = PinnedThreads(list(most))
+        self._bench = Bench(self._pinned, kernels, np.random.default_rng(0))
+        self._samples: dict[tuple[Scope, int], Samples] = {}
+
+    def __enter__(self) -> _Streams:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pinned.__exit__(None, None, None)
+
+    def read(self, scope: Scope, places: Collection[int]) -> dict[int, list[float]]:
+        """Bytes/s of each working set now, a few times in a row."""
+        for cpu in self._cpus[scope]:
+            self._touch(cpu, max(places) + SLACK_BYTES)
+        found = {}
+        for each in sorted(places, reverse=True):
+            samples = self._samples.get((scope, each))
+            if samples is None:
+                samples = self._samples[scope, each] = Samples(self._trial(scope, each))
+                self._bench.take([samples], 0)  # how many passes it takes
+            before = len(samples.taken)
+            self._bench.again([samples])
+            found[each] = [one.per_s for one in samples.taken[before:]]
+        return found
+
+    def _trial(self, scope: Scope, nbytes: int) -> Trial:
+        case = StreamCase(READ, scope, nbytes)
+        trial = stream_trial(
+            self._bench, self._arenas, self._form, case, self._cpus[scope], _RUN_S, key=nbytes, settled=True
+        )
+        return replace(trial, in_a_row=_IN_A_ROW)
+
+    def _touch(self, cpu: int, nbytes: int) -> None:
+        before, self._touched[cpu] = self._touched[cpu], max(self._touched[cpu], nbytes)
+        if nbytes > before:
+            self._pinned.call(cpu, lambda: self._arenas.by_cpu[cpu].touch(before, nbytes - before))
+
+
+def _cpus(machine: Machine, scope: Scope) -> list[int]:
+    """Those that a sweep is repeated on; empty where there is none, or too few of them."""
     curve = machine.curve(SWEEPS[0], scope)
-    last = last_cache(machine)
-    if curve is None or last is None or not hasattr(os, "sched_getaffinity"):
-        return ()
-    cpus = sorted(os.sched_getaffinity(0))[: (curve.threads or 1) if scope == "all" else 1]
-    if scope == "all" and len(cpus) < (curve.threads or 1):
-        return ()
-    places = _places(machine, last, curve, nbytes)
-    if not places:
-        return ()
-    then = dict(zip(curve.x, curve.best, strict=True))
-    now = _streamed([int(each) for each in places], cpus, scope, last)
-    return tuple(Reading(each, now[int(each)], then[each]) for each in places)
+    if curve is None or not hasattr(os, "sched_getaffinity"):
+        return []
+    threads = (curve.threads or 1) if scope == "all" else 1
+    cpus = sorted(os.sched_getaffinity(0))[:threads]
+    return cpus if len(cpus) == threads else []
+
+
+def _places_of(machine: Machine, scope: Scope, nbytes: float) -> list[float]:
+    curve, last = machine.curve(SWEEPS[0], scope), last_cache(machine)
+    if curve is None or last is None or not _cpus(machine, scope):
+        return []
+    return _places(machine, last, curve, nbytes)
 
 
 def _places(machine: Machine, last: Level, curve: Curve, nbytes: float) -> list[float]:
@@ -66,25 +197,3 @@ def _places(machine: Machine, last: Level, curve: Curve, nbytes: float) -> list[
     if nbytes < far:
         wanted.add(min(outside, key=lambda each: abs(np.log(each / nbytes))))
     return sorted(wanted)
-
-
-def _streamed(places: Sequence[int], cpus: Sequence[int], scope: Scope, last: Level) -> dict[int, float]:
-    simd = host_simds(host_features(), host_target().machine, host_sve_bits())[0]
-    form = StreamForm(READ, simd)
-    kernels = compile_kernels([stream_kernel(form.symbol, form.row, form.simd, form.variant)])
-    reported = last.reported_capacity_bytes or last.capacity_bytes
-    with PinnedThreads(cpus) as pinned:
-        arenas = ThreadArenas.touched(
-            pinned, dict.fromkeys(cpus, max(places)), reported, min(len(cpus), last.shared_by or 1)
-        )
-        bench = Bench(pinned, kernels, np.random.default_rng(0))
-        samples = {
-            each: Samples(
-                stream_trial(
-                    bench, arenas, form, StreamCase(READ, scope, each), cpus, _RUN_S, key=each, settled=True
-                )
-            )
-            for each in places
-        }
-        bench.take(samples.values(), _ROUNDS, budget_s=_BUDGET_S)
-    return {each: found.series.best for each, found in samples.items()}

@@ -21,9 +21,13 @@ _LEAST_BYTES = 16 * STENCIL_WIDTH * _ITEM_BYTES  # of a working set: fewer rows 
 _FROM, _MOST_PER_OCTAVE = 1 / 8, 1.4  # of the last cache, which a neighbour may have most of; ratio of sizes
 
 
-def sizes(swept: Sequence[int], reported: Sequence[CoreCache]) -> list[int]:
-    """Those of the sizes `swept` that lie about the last cache and beyond; empty where none is reported."""
-    last = max((each.capacity_bytes or 0 for each in reported), default=0)
+def sizes(swept: Sequence[int], reported: Sequence[CoreCache], cpus: int = 1) -> list[int]:
+    """Those of the sizes `swept` that lie about the last cache and beyond; empty where none is reported.
+
+    With several CPUs that share it, about the part of each.
+    """
+    parts = [(each.capacity_bytes or 0) // min(cpus, each.granted_sharers or 1) for each in reported]
+    last = max(parts, default=0)
     found: list[int] = []
     for size in sorted(swept):
         if (
@@ -40,7 +44,7 @@ def sweep(
     arenas: ThreadArenas,
     form: StreamForm,
     working_sets: Sequence[int],
-    cpu: int,
+    cpus: Sequence[int],
     rounds: int,
     run_s: float,
     budget_s: float,
@@ -51,8 +55,8 @@ def sweep(
         bench: what times.
         arenas: memory of each CPU.
         form: of the stencil.
-        working_sets: bytes of both arrays.
-        cpu: which CPU.
+        working_sets: bytes of both arrays, of each CPU.
+        cpus: which CPUs, all at once, each through arrays of its own.
         rounds: over all sizes in turn.
         run_s: least time of a sample.
         budget_s: time for all.
@@ -60,18 +64,19 @@ def sweep(
     kernel, row_bytes = bench.kernels[form.symbol], STENCIL_WIDTH * _ITEM_BYTES
     trials = []
     for size in working_sets:
-        settling = about_as_large(arenas, size, 1)
-        window = size if settling else arenas.window_bytes(size, 1)
-        job = inside(arenas.stream_job(cpu, kernel, 2, window - 4 * row_bytes), row_bytes)
+        settling = about_as_large(arenas, size, len(cpus))
+        window = size if settling else arenas.window_bytes(size, len(cpus))
+        whole = [arenas.stream_job(cpu, kernel, 2, window - 4 * row_bytes) for cpu in cpus]
+        jobs = tuple(inside(each, row_bytes) for each in whole)
         trials.append(
             Trial(
                 size,
-                (job,),
-                2 * job.nbytes,
+                jobs,
+                sum(2 * job.nbytes for job in jobs),
                 run_s,
                 windows=size // window,
                 window_bytes=window,
-                lead=arenas.lead(size, 1),
+                lead=arenas.lead(size, len(cpus)),
                 settling=SETTLING if settling else 1,
             )
         )

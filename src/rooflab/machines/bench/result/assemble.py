@@ -262,7 +262,7 @@ def curves(findings: Findings, source: Source) -> tuple[Curve, ...]:
                 runs=counted[0][1].runs,
             )
         )
-    listed += [_rows_curve(findings.rows, source)] if findings.rows else []
+    listed += [_rows_curve(scope, rows, source) for scope, rows in findings.rows.items() if rows]
     listed += translation_curves(findings, source)
     if findings.sustained:
         listed.append(
@@ -298,17 +298,17 @@ def _bandwidth_curve(findings: Findings, scope: Scope, sweep: dict[int, Samples]
     )
 
 
-def _rows_curve(rows: dict[int, Samples], source: Source) -> Curve:
+def _rows_curve(scope: Scope, rows: dict[int, Samples], source: Source) -> Curve:
     return Curve(
         name="bandwidth of rows side by side",
         x_unit="byte",
         y_unit="byte/s",
-        scope="core",
+        scope=scope,
         x=tuple(float(size) for size in rows),
         best=tuple(samples.series.best for samples in rows.values()),
         median=tuple(samples.series.median for samples in rows.values()),
         source=source,
-        threads=1,
+        threads=len(next(iter(rows.values())).trial.jobs),
         runs=max(samples.series.runs for samples in rows.values()),
     )
 

@@ -41,13 +41,20 @@ class ThreadArenas:
         sharers: int = 1,
     ) -> ThreadArenas:
         """Arenas of at least the given sizes, all touched by their CPU's thread."""
-        by_cpu = {}
-        for cpu, nbytes in bytes_by_cpu.items():
-            whole = -(-(nbytes + SLACK_BYTES) // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
-            by_cpu[cpu] = Arena.reserve(whole)
-        for future in [pinned.submit(cpu, arena.touch) for cpu, arena in by_cpu.items()]:
+        arenas = ThreadArenas.reserved(bytes_by_cpu, last_cache_bytes, sharers)
+        for future in [pinned.submit(cpu, arena.touch) for cpu, arena in arenas.by_cpu.items()]:
             future.result()
-        return ThreadArenas(by_cpu, last_cache_bytes, sharers)
+        return arenas
+
+    @staticmethod
+    def reserved(
+        bytes_by_cpu: dict[int, int], last_cache_bytes: float | None = None, sharers: int = 1
+    ) -> ThreadArenas:
+        """Arenas of at least the given sizes, of which no page is there yet."""
+        sizes = {
+            cpu: -(-(n + SLACK_BYTES) // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES for cpu, n in bytes_by_cpu.items()
+        }
+        return ThreadArenas({cpu: Arena.reserve(n) for cpu, n in sizes.items()}, last_cache_bytes, sharers)
 
     def window_bytes(self, working_set: int, cpus: int) -> int:
         """How much of `working_set` one sample need stream through, if samples go on where the last one ended.

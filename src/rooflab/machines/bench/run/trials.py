@@ -21,7 +21,6 @@ _FEWEST_SAMPLES = 2
 _MORE_ROUNDS = 6
 # Samples of fewer passes than this are begun with one that is not timed.
 _COOLS_BELOW = 8
-_BURST = 3
 # What a private resource should repeat to, and what memory shared with others can.
 _SPREAD_BOUNDS = {"L1": 0.03, "L2": 0.03, "fma": 0.03}
 _SPREAD_BOUND = 0.08
@@ -50,6 +49,7 @@ class Trial:
         settling: passes before those that are timed. A last cache that replaces by what was used again lately
             comes to hold what it can of a stream that is larger than it only after some of them. What they reached
             is timed some times in a row too.
+        in_a_row: how many times that is.
     """
 
     key: object
@@ -62,11 +62,12 @@ class Trial:
     window_bytes: int = 0
     lead: int = 0
     settling: int = 1
+    in_a_row: int = 3
 
     @property
     def burst(self) -> int:
         """How many samples are taken in a row."""
-        return _BURST if self.lead or self.settling > 1 else 1
+        return self.in_a_row if self.lead or self.settling > 1 else 1
 
 
 @dataclass(frozen=True)
@@ -170,17 +171,18 @@ class Bench:
             if not wanted:
                 break
             for place in self.rng.permutation(len(wanted)):
-                samples = wanted[place]
-                self._lead(samples.trial)
-                for number in range(samples.trial.burst):
-                    samples.taken.append(self._sample(samples.trial, samples.passes, clocked, number > 0))
+                self._burst(wanted[place], clocked)
 
     def again(self, collected: Collection[Samples]) -> None:
-        """One more sample of each, in an order of its own."""
+        """One more sample of each, or as many as are taken in a row, in an order of its own."""
         listed = list(collected)
         for place in self.rng.permutation(len(listed)):
-            self._lead(listed[place].trial)
-            listed[place].taken.append(self._sample(listed[place].trial, listed[place].passes, None))
+            self._burst(listed[place], None)
+
+    def _burst(self, samples: Samples, clocked: Arena | None) -> None:
+        self._lead(samples.trial)
+        for number in range(samples.trial.burst):
+            samples.taken.append(self._sample(samples.trial, samples.passes, clocked, number > 0))
 
     def _sample(self, trial: Trial, passes: int, clocked: Arena | None, settled: bool = False) -> Sample:
         shift = int(self.rng.integers(JITTER_BYTES // LINE_BYTES)) * LINE_BYTES if trial.jitter else 0
