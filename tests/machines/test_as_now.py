@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from rooflab.machines import as_now, served_share
 from rooflab.machines.as_now import Reading
@@ -98,3 +99,17 @@ def test_what_changed_is_said_with_both_figures(machine):
 
 def test_nothing_is_said_of_what_stayed_within_a_tenth(machine):
     assert as_now.said(machine, readings(0.95, 1.08, 1.02)) == ""
+
+
+def test_rows_follow_their_own_reading_and_elsewhere_the_streams(machine):
+    rows = replace(machine.curves[0], name=as_now.ROWS)
+    both = replace(machine, curves=(*machine.curves, rows))
+    # streams as they were; rows at 16 MiB half as fast
+    found = {"core": (*readings(1.0, 1.0, 1.0)["core"], Reading(16 * MIB, 30e9, 60e9, as_now.ROWS))}
+    now = as_now.as_now(both, found)
+    assert now.curves[0].best == THEN
+    changed = dict(zip(SIZES, now.curves[1].best, strict=True))
+    assert changed[8 * MIB] == pytest.approx(100e9)
+    assert changed[16 * MIB] == pytest.approx(30e9)
+    assert changed[64 * MIB] == pytest.approx(25e9)
+    assert as_now.said(both, found) == ""

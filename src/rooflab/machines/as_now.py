@@ -16,16 +16,18 @@ from msgspec.structs import replace
 from rooflab.types.machine import Curve, Level, Machine, Scope, is_cache, is_main_memory
 from rooflab.units import iec, si
 
-SWEEPS = "read bandwidth", "bandwidth of rows side by side"
+STREAMS, ROWS = SWEEPS = "read bandwidth", "bandwidth of rows side by side"
 _WORTH_SAYING = 0.1  # of what was measured
+_NEAR = 1.5  # of a working set: what is read of rows stands for it
 
 
 class Reading(NamedTuple):
-    """Bytes/s of reads through a working set of each core, now and when the machine was measured."""
+    """Bytes/s through a working set of each core, now and when the machine was measured, and of which sweep."""
 
     nbytes: float
     now: float
     then: float
+    sweep: str = STREAMS
 
     @property
     def ratio(self) -> float:
@@ -52,8 +54,8 @@ def as_now(machine: Machine, readings: Readings) -> Machine:
 
     Args:
         machine: measured.
-        readings: by scope, each ascending by its bytes and with at least one beyond the last cache; a scope
-            without any stays as it was measured.
+        readings: by scope, those of streams ascending by their bytes and with at least one beyond the last cache;
+            a scope without any stays as it was measured. Of rows, what is not read changes as streams do.
     """
     last = last_cache(machine)
     if last is None:
@@ -64,14 +66,17 @@ def as_now(machine: Machine, readings: Readings) -> Machine:
             return each
         rates = []
         for rate in each.rates:
-            found = readings.get(rate.scope) if rate.basis == "attained" else None
+            found = _of(readings, rate.scope, STREAMS) if rate.basis == "attained" else []
             if found:
                 rate = replace(rate, value=rate.value * found[-1 if is_main_memory(each) else 0].ratio)
             rates.append(rate)
         return replace(each, rates=tuple(rates))
 
     def curve(each: Curve) -> Curve:
-        found = readings.get(each.scope) if each.name in SWEEPS else None
+        found = _of(readings, each.scope, STREAMS) if each.name in SWEEPS else []
+        if each.name == ROWS and (rows := _of(readings, each.scope, ROWS)):
+            others = [one for one in found if all(not 1 / _NEAR < one.nbytes / row.nbytes < _NEAR for row in rows)]
+            found = sorted([*others, *rows])
         return _changed(each, found, nearer_bytes(machine)) if found else each
 
     return replace(
@@ -79,6 +84,10 @@ def as_now(machine: Machine, readings: Readings) -> Machine:
         levels=tuple(level(each) for each in machine.levels),
         curves=tuple(curve(each) for each in machine.curves),
     )
+
+
+def _of(readings: Readings, scope: Scope, sweep: str) -> list[Reading]:
+    return [each for each in readings.get(scope, ()) if each.sweep == sweep]
 
 
 def _changed(curve: Curve, readings: Sequence[Reading], nearer: float) -> Curve:
@@ -96,7 +105,8 @@ def _changed(curve: Curve, readings: Sequence[Reading], nearer: float) -> Curve:
 def said(machine: Machine, readings: Readings) -> str:
     """What changed since `machine` was measured, in a sentence; "" where nothing did by a tenth."""
     parts = []
-    for scope, found in readings.items():
+    for scope in readings:
+        found = _of(readings, scope, STREAMS)
         where = "one core" if scope == "core" else "all cores"
         changed = [each for each in found if abs(each.ratio - 1) > _WORTH_SAYING]
         if changed:

@@ -1,4 +1,4 @@
-"""The machine that a timed loop meets: its shared levels are read between the runs, where they bear on the loop."""
+"""The machine that a timed loop meets: its shared levels are read between runs, where they bear on the loop."""
 
 from __future__ import annotations
 

@@ -412,8 +412,8 @@ class LoopReport(Result, msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         walks: the accesses that step over lines one by one, with their strides.
         scattered_bytes: of the arrays that are gathered from or chased through.
         footprint_bytes: that the loop touches, lines once each; 0 where that is not known.
-        side_by_side: places that the innermost loop which misses most goes through at once, rows of a grid and
-            arrays, those within a few lines of each other counted once; 0 where that is not known.
+        side_by_side: places of one array that the innermost loop which misses most goes through at once, such as
+            rows of a grid, those within a few lines of each other counted once; 0 where that is not known.
         parallel: over which loop prange or OpenMP ran, or why it did not.
         regions: the loops over prange, with how their trips divide; empty where none ran.
         points: at each level, one core, warm; cache-aware at L1.

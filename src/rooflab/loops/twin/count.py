@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ class Counted(NamedTuple):
         warm: of a second run; None where the first was cut short, or took too long to be run again.
         outcome: of the first run.
         held_bytes: of the memory that the run worked in: its arguments, and what it made.
-        side_by_side: places that the loop which misses most goes through at once; 0 where that is not known.
+        side_by_side: places of an array that the loop which misses most goes through at once; 0: not known.
     """
 
     twin: run.Twin
@@ -226,7 +226,9 @@ def _place(ref: Ref, text: Text) -> tuple[str, int | None]:
 
 
 def side_by_side(text: Text, simulation: Simulation, last: Sequence[int], near_bytes: int) -> int:
-    """Places that the loop with most misses of the last cache goes through at once; 0 where none misses it.
+    """Places of an array that the loop with most misses of the last cache goes through; 0 where none misses it.
+
+    Of several arrays, that with the most: each alone is a stream, however many there are.
 
     Args:
         text: the accesses, and which loop each lies in.
@@ -242,7 +244,15 @@ def side_by_side(text: Text, simulation: Simulation, last: Sequence[int], near_b
     loop, most = max(far.items(), key=lambda each: each[1], default=(0, 0))
     if not most:
         return 0
-    places = sorted(last[ref.number] for ref in text.refs if text.owners[ref.block] == loop and last[ref.number])
+    places: dict[str, list[int]] = defaultdict(list)
+    for ref in text.refs:
+        if text.owners[ref.block] == loop and last[ref.number]:
+            places[ref.array].append(last[ref.number])
+    return max((_apart(sorted(each), near_bytes) for each in places.values()), default=0)
+
+
+def _apart(places: Sequence[int], near_bytes: int) -> int:
+    """How many of ascending addresses are further from the one before."""
     return sum(after - before > near_bytes for before, after in zip([-near_bytes, *places], places, strict=False))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from msgspec.structs import replace
 
 from rooflab.machines.bench.experiments import levels_now
 from rooflab.types.machine import Curve, Level, Machine, Source
@@ -62,7 +63,7 @@ class Streams:
 
     def read(self, scope, places):
         rate = self.rates.pop(0) if len(self.rates) > 1 else self.rates[0]
-        self.read_so_far.append((scope, sorted(each / MIB for each in places)))
+        self.read_so_far.append((scope, sorted(each / MIB for _, each in places)))
         return {each: [rate / 2, rate] for each in places}
 
 
@@ -179,3 +180,18 @@ def test_a_reading_is_bytes_per_second_of_this_machine():
     assert [each.nbytes / MIB for each in found] == [2, 4, 8]
     # slower than any disk or faster than any cache of one core it is not
     assert all(1e8 < each.now < 1e12 for each in found)
+
+
+def test_rows_are_read_where_they_were_swept_near_by(streams):
+    read = streams(1e10)
+    swept = machine(16.0)
+    swept = replace(swept, curves=(*swept.curves, replace(swept.curves[0], name="bandwidth of rows side by side")))
+    with levels_now.Watch(swept, 15 * MIB) as watch:
+        watch.look(1)
+        found = watch.readings("core", 15 * MIB)
+    assert read.read_so_far == [("core", [8, 16, 16, 32])]
+    assert [each.nbytes / MIB for each in found if each.sweep != "read bandwidth"] == [16]
+    # far beyond the cache, rows are as the memory is
+    with levels_now.Watch(swept, 120 * MIB) as watch:
+        watch.look(1)
+    assert read.read_so_far[-1] == ("core", [8, 32])

@@ -18,11 +18,12 @@ from dataclasses import replace
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.machines.as_now import SWEEPS, Reading, last_cache, nearer_bytes
+from rooflab.machines.as_now import ROWS, STREAMS, Reading, last_cache, nearer_bytes
+from rooflab.machines.bench.experiments import rows_apart
 from rooflab.machines.bench.experiments.bandwidth import StreamCase, StreamForm, stream_trial
 from rooflab.machines.bench.kernels.emit import stream_kernel
 from rooflab.machines.bench.kernels.jit import compile_kernels, host_features, host_sve_bits, host_target
-from rooflab.machines.bench.kernels.rows import READ
+from rooflab.machines.bench.kernels.rows import READ, STENCIL
 from rooflab.machines.bench.kernels.simd import host_simds
 from rooflab.machines.bench.run.pinned_threads import PinnedThreads
 from rooflab.machines.bench.run.thread_arenas import SLACK_BYTES, ThreadArenas
@@ -30,10 +31,13 @@ from rooflab.machines.bench.run.trials import Bench, Samples, Trial
 from rooflab.machines.served_share import together
 from rooflab.types.machine import Curve, Level, Machine, Scope
 
+Place = tuple[str, int]  # a sweep, and bytes of each core
+Seen = dict[Scope, dict[Place, list[float]]]
 _SCOPES: tuple[Scope, ...] = ("core", "all")
 _RUN_S, _IN_A_ROW = 0.002, 4
 _LATER, _LATER_PAUSE_S = 3, 0.06  # looks at what was not foreseen
 _NEAR = 1.2  # of a working set: a reading within is one of it
+_NEAR_ROWS = 1.5  # likewise of rows, of which fewer were swept
 _CLEAR, _BEYOND = 1.5, 2.0  # of the nearer cache and of the last one: from there on the other serves
 
 
@@ -51,7 +55,7 @@ class Watch:
         """
         self._machine, self._nbytes = machine, nbytes
         self._streams: _Streams | None = None
-        self._taken: dict[Scope, dict[int, list[float]]] = {}
+        self._taken: Seen = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> Watch:
@@ -63,15 +67,15 @@ class Watch:
     def look(self, threads: int) -> None:
         """Read once more what a loop on so many threads meets."""
         scope: Scope = "core" if threads == 1 else "all"
-        curve = self._machine.curve(SWEEPS[0], scope)
+        curve = self._machine.curve(STREAMS, scope)
         if curve is not None and (curve.threads or 1) == threads:
             self._look(scope, self._nbytes / threads)
 
-    def seen(self) -> dict[Scope, dict[int, list[float]]]:
-        """Bytes/s by scope and working set, in the order they were taken."""
+    def seen(self) -> Seen:
+        """Bytes/s by scope, sweep and working set, in the order they were taken."""
         return self._taken
 
-    def see(self, seen: dict[Scope, dict[int, list[float]]]) -> None:
+    def see(self, seen: Seen) -> None:
         """Hold what a copy of this watch has seen in another process."""
         for scope, found in seen.items():
             for place, rates in found.items():
@@ -82,23 +86,29 @@ class Watch:
 
         What was not foreseen is read now, in a few moments.
         """
-        curve, wanted = self._machine.curve(SWEEPS[0], scope), _places_of(self._machine, scope, nbytes)
+        curve, wanted = self._machine.curve(STREAMS, scope), _places_of(self._machine, scope, nbytes)
         if curve is None or not wanted:
             return ()
         taken = self._taken.get(scope, {})
-        if any(not any(1 / _NEAR <= each / place <= _NEAR for each in taken) for place in wanted):
+        if any(not any(1 / _NEAR <= each / place <= _NEAR for _, each in taken) for place in wanted):
             for number in range(_LATER):
                 if number:
                     time.sleep(_LATER_PAUSE_S)
                 self._look(scope, nbytes)
-        taken = self._taken.get(scope, {})
-        then = dict(zip(curve.x, curve.best, strict=True))
-        return tuple(Reading(float(each), max(taken[each]), then[each]) for each in sorted(taken))
+        found = []
+        for (sweep, nbytes), rates in sorted(self._taken.get(scope, {}).items()):
+            swept = self._machine.curve(sweep, scope)
+            if swept is not None:
+                found.append(Reading(float(nbytes), max(rates), swept.best[swept.x.index(nbytes)], sweep))
+        return tuple(found)
 
     def _look(self, scope: Scope, nbytes: float) -> None:
-        places = {int(each) for each in _places_of(self._machine, scope, nbytes)}
+        places = {(STREAMS, int(each)) for each in _places_of(self._machine, scope, nbytes)}
         if not places:
             return
+        rows = _rows_of(self._machine, scope, nbytes)
+        if rows is not None and rows <= max(most for _, most in places):
+            places.add((ROWS, rows))
         try:
             if self._streams is None:
                 self._streams = self._stack.enter_context(_Streams(self._machine))
@@ -126,10 +136,12 @@ class _Streams:
         self._arenas = ThreadArenas.reserved(most, reported, min(len(most), sharers))
         self._touched = dict.fromkeys(most, 0)
         self._form = StreamForm(READ, host_simds(host_features(), host_target().machine, host_sve_bits())[0])
-        kernels = compile_kernels([stream_kernel(self._form.symbol, READ, self._form.simd, self._form.variant)])
+        self._rows = StreamForm(STENCIL, self._form.simd)
+        both = self._form, self._rows
+        kernels = compile_kernels([stream_kernel(each.symbol, each.row, each.simd, each.variant) for each in both])
         self._pinned = PinnedThreads(list(most))
         self._bench = Bench(self._pinned, kernels, np.random.default_rng(0))
-        self._samples: dict[tuple[Scope, int], Samples] = {}
+        self._samples: dict[tuple[Scope, Place], Samples] = {}
 
     def __enter__(self) -> _Streams:
         return self
@@ -137,26 +149,29 @@ class _Streams:
     def __exit__(self, *_: object) -> None:
         self._pinned.__exit__(None, None, None)
 
-    def read(self, scope: Scope, places: Collection[int]) -> dict[int, list[float]]:
-        """Bytes/s of each working set now, a few times in a row."""
+    def read(self, scope: Scope, places: Collection[Place]) -> dict[Place, list[float]]:
+        """Bytes/s of each working set of a sweep now, a few times in a row."""
         for cpu in self._cpus[scope]:
-            self._touch(cpu, max(places) + SLACK_BYTES)
+            self._touch(cpu, max(nbytes for _, nbytes in places) + SLACK_BYTES)
         found = {}
-        for each in sorted(places, reverse=True):
+        # the largest first: what follows finds its own in the caches
+        for each in sorted(places, key=lambda one: one[1], reverse=True):
             samples = self._samples.get((scope, each))
             if samples is None:
-                samples = self._samples[scope, each] = Samples(self._trial(scope, each))
+                samples = self._samples[scope, each] = Samples(self._trial(scope, *each))
                 self._bench.take([samples], 0)  # how many passes it takes
             before = len(samples.taken)
             self._bench.again([samples])
             found[each] = [one.per_s for one in samples.taken[before:]]
         return found
 
-    def _trial(self, scope: Scope, nbytes: int) -> Trial:
-        case = StreamCase(READ, scope, nbytes)
-        trial = stream_trial(
-            self._bench, self._arenas, self._form, case, self._cpus[scope], _RUN_S, key=nbytes, settled=True
-        )
+    def _trial(self, scope: Scope, sweep: str, nbytes: int) -> Trial:
+        bench, arenas, cpus = self._bench, self._arenas, self._cpus[scope]
+        if sweep == ROWS:
+            trial = rows_apart.trial(bench, arenas, self._rows, nbytes, cpus, _RUN_S)
+        else:
+            case = StreamCase(READ, scope, nbytes)
+            trial = stream_trial(bench, arenas, self._form, case, cpus, _RUN_S, key=nbytes, settled=True)
         return replace(trial, in_a_row=_IN_A_ROW)
 
     def _touch(self, cpu: int, nbytes: int) -> None:
@@ -167,7 +182,7 @@ class _Streams:
 
 def _cpus(machine: Machine, scope: Scope) -> list[int]:
     """Those that a sweep is repeated on; empty where there is none, or too few of them."""
-    curve = machine.curve(SWEEPS[0], scope)
+    curve = machine.curve(STREAMS, scope)
     if curve is None or not hasattr(os, "sched_getaffinity"):
         return []
     threads = (curve.threads or 1) if scope == "all" else 1
@@ -176,10 +191,19 @@ def _cpus(machine: Machine, scope: Scope) -> list[int]:
 
 
 def _places_of(machine: Machine, scope: Scope, nbytes: float) -> list[float]:
-    curve, last = machine.curve(SWEEPS[0], scope), last_cache(machine)
+    curve, last = machine.curve(STREAMS, scope), last_cache(machine)
     if curve is None or last is None or not _cpus(machine, scope):
         return []
     return _places(machine, last, curve, nbytes)
+
+
+def _rows_of(machine: Machine, scope: Scope, nbytes: float) -> int | None:
+    """The working set of the sweep of rows nearest to `nbytes`; None where none is near."""
+    curve = machine.curve(ROWS, scope)
+    if curve is None or not nbytes:
+        return None
+    nearest = min(curve.x, key=lambda each: abs(math.log(each / nbytes)))
+    return int(nearest) if 1 / _NEAR_ROWS <= nearest / nbytes <= _NEAR_ROWS else None
 
 
 def _places(machine: Machine, last: Level, curve: Curve, nbytes: float) -> list[float]:

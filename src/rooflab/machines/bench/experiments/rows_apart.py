@@ -61,24 +61,27 @@ def sweep(
         run_s: least time of a sample.
         budget_s: time for all.
     """
-    kernel, row_bytes = bench.kernels[form.symbol], STENCIL_WIDTH * _ITEM_BYTES
-    trials = []
-    for size in working_sets:
-        settling = about_as_large(arenas, size, len(cpus))
-        window = size if settling else arenas.window_bytes(size, len(cpus))
-        whole = [arenas.stream_job(cpu, kernel, 2, window - 4 * row_bytes) for cpu in cpus]
-        jobs = tuple(inside(each, row_bytes) for each in whole)
-        trials.append(
-            Trial(
-                size,
-                jobs,
-                sum(2 * job.nbytes for job in jobs),
-                run_s,
-                windows=size // window,
-                window_bytes=window,
-                lead=arenas.lead(size, len(cpus)),
-                settling=SETTLING if settling else 1,
-            )
-        )
+    trials = [trial(bench, arenas, form, size, cpus, run_s) for size in working_sets]
     samples = bench.interleave(trials, rounds, budget_s=budget_s)
     return {size: samples[size] for size in working_sets}
+
+
+def trial(
+    bench: Bench, arenas: ThreadArenas, form: StreamForm, size: int, cpus: Sequence[int], run_s: float
+) -> Trial:
+    """The trial of one working set, as `sweep` has it."""
+    kernel, row_bytes = bench.kernels[form.symbol], STENCIL_WIDTH * _ITEM_BYTES
+    settling = about_as_large(arenas, size, len(cpus))
+    window = size if settling else arenas.window_bytes(size, len(cpus))
+    whole = [arenas.stream_job(cpu, kernel, 2, window - 4 * row_bytes) for cpu in cpus]
+    jobs = tuple(inside(each, row_bytes) for each in whole)
+    return Trial(
+        size,
+        jobs,
+        sum(2 * job.nbytes for job in jobs),
+        run_s,
+        windows=size // window,
+        window_bytes=window,
+        lead=arenas.lead(size, len(cpus)),
+        settling=SETTLING if settling else 1,
+    )
