@@ -256,21 +256,3 @@ def test_arguments_may_come_from_another_function_or_file(called, tmp_path):
 )
 def test_bad_commands_say_what_is_wrong(refused, root, target, more, said):
     assert said in refused("loop", root / "examples" / target, *more)
-
-
-def test_rows_of_one_array_are_side_by_side_and_arrays_are_streams_of_their_own():
-    def copied(a, b):
-        for i in range(a.size):
-            b[i] = a[i]
-
-    def five_points(a, b):
-        for i in range(1, a.shape[0] - 1):
-            for j in range(1, a.shape[1] - 1):
-                b[i, j] = a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1]
-
-    small = [rooflab.Cache(2048, ways=8)]
-    one = rooflab.loop(copied, np.ones(4096), np.zeros(4096), levels=small, timed=False)
-    rows = rooflab.loop(five_points, np.ones((64, 64)), np.zeros((64, 64)), levels=small, timed=False)
-    assert one.side_by_side == 1
-    # the row above, this one, the one below
-    assert rows.side_by_side == 3

@@ -113,3 +113,17 @@ def test_rows_follow_their_own_reading_and_elsewhere_the_streams(machine):
     assert changed[16 * MIB] == pytest.approx(30e9)
     assert changed[64 * MIB] == pytest.approx(25e9)
     assert as_now.said(both, found) == ""
+
+
+def test_the_memory_reads_as_it_does_now_whatever_moment_the_sweep_met(machine):
+    *near, memory = machine.levels
+    copy = replace(rate(20e9), what="copy")
+    other = replace(machine, levels=(*near, replace(memory, rates=(*memory.rates, copy))))
+    # the sweep met twice what the level's own reads did: now is as those were
+    found = {
+        "core": tuple(
+            each._replace(then=50e9) if each.then == 25e9 else each for each in readings(1, 1, 1)["core"]
+        )
+    }
+    now = as_now.as_now(other, found).levels[-1]
+    assert [each.value for each in now.rates] == [25e9, 40e9, 20e9]

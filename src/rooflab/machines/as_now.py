@@ -2,7 +2,8 @@
 
 Between two readings, a working set of the sweep changes by the ratio of now and then, interpolated over the
 logarithm of its size; outside of them it changes as the nearest does. The rates of the last cache change as what
-it holds does, those of the memory as what lies far beyond.
+it holds does. The memory reads as what lies far beyond does now, and its other rates keep their ratio to that: they
+were measured in turn with its own reads, the sweep at another moment.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from rooflab.types.machine import Curve, Level, Machine, Scope, is_cache, is_main_memory
+from rooflab.types.machine import Curve, Level, Machine, Rate, Scope, is_cache, is_main_memory
 from rooflab.units import iec, si
 
 STREAMS, ROWS = SWEEPS = "read bandwidth", "bandwidth of rows side by side"
@@ -68,7 +69,7 @@ def as_now(machine: Machine, readings: Readings) -> Machine:
         for rate in each.rates:
             found = _of(readings, rate.scope, STREAMS) if rate.basis == "attained" else []
             if found:
-                rate = replace(rate, value=rate.value * found[-1 if is_main_memory(each) else 0].ratio)
+                rate = replace(rate, value=rate.value * _ratio(each, rate, found))
             rates.append(rate)
         return replace(each, rates=tuple(rates))
 
@@ -84,6 +85,14 @@ def as_now(machine: Machine, readings: Readings) -> Machine:
         levels=tuple(level(each) for each in machine.levels),
         curves=tuple(curve(each) for each in machine.curves),
     )
+
+
+def _ratio(level: Level, rate: Rate, found: Sequence[Reading]) -> float:
+    """What a rate of `level` changes by."""
+    if not is_main_memory(level):
+        return found[0].ratio
+    own = level.rate("read", scope=rate.scope, basis="attained")
+    return found[-1].ratio if own is None else found[-1].now / own.value
 
 
 def _of(readings: Readings, scope: Scope, sweep: str) -> list[Reading]:

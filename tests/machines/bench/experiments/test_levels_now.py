@@ -109,8 +109,8 @@ def test_what_lies_in_a_nearer_cache_needs_no_reading(chosen):
 
 
 def test_threads_that_share_the_cache_each_have_their_part(chosen):
-    # of 16 MiB each of two holds 8, of which half is surely held; far beyond is twice as much as each has of 32
-    assert chosen(7 * MIB, scope="all", threads=2, capacity=16.0, reported=32.0) == [4, 8, 32]
+    # of 16 MiB each of two holds 8, of which half is surely held; far beyond is four times what each has of 32
+    assert chosen(7 * MIB, scope="all", threads=2, capacity=16.0, reported=32.0) == [4, 8, 64]
 
 
 def test_more_threads_than_there_are_are_not_read(chosen):
@@ -140,7 +140,7 @@ def test_only_looks_of_as_many_threads_as_were_swept_count(streams):
         assert read.read_so_far == []
         watch.look(2)
         # each of two has half of what the loop goes through
-        assert read.read_so_far == [("all", [4, 16])]
+        assert read.read_so_far == [("all", [4, 16, 32])]
 
 
 def test_what_was_not_foreseen_is_read_afterwards_in_several_moments(streams):

@@ -38,7 +38,9 @@ _RUN_S, _IN_A_ROW = 0.002, 4
 _LATER, _LATER_PAUSE_S = 3, 0.06  # looks at what was not foreseen
 _NEAR = 1.2  # of a working set: a reading within is one of it
 _NEAR_ROWS = 1.5  # likewise of rows, of which fewer were swept
-_CLEAR, _BEYOND = 1.5, 2.0  # of the nearer cache and of the last one: from there on the other serves
+_CLEAR = 1.5  # of the nearer cache: from there on the last one serves
+# Of the last cache: from there on the memory serves. Several threads come round sooner, and find more of theirs.
+_BEYOND: dict[Scope, float] = {"core": 2.0, "all": 4.0}
 
 
 class Watch:
@@ -161,7 +163,8 @@ class _Streams:
                 samples = self._samples[scope, each] = Samples(self._trial(scope, *each))
                 self._bench.take([samples], 0)  # how many passes it takes
             before = len(samples.taken)
-            self._bench.again([samples])
+            for _ in range(1 if samples.trial.burst > 1 else _IN_A_ROW):
+                self._bench.again([samples])
             found[each] = [one.per_s for one in samples.taken[before:]]
         return found
 
@@ -216,7 +219,7 @@ def _places(machine: Machine, last: Level, curve: Curve, nbytes: float) -> list[
         return []
     whole = max(last.capacity_bytes or 0.0, last.reported_capacity_bytes or 0.0) / threads
     held = [each for each in outside if each <= (last.capacity_bytes or 0.0) / threads / 2]
-    far = next((each for each in outside if each >= _BEYOND * whole), outside[-1])
+    far = next((each for each in outside if each >= _BEYOND[curve.scope] * whole), outside[-1])
     wanted = {far, held[-1] if held else outside[0]}
     if nbytes < far:
         wanted.add(min(outside, key=lambda each: abs(np.log(each / nbytes))))
