@@ -2,8 +2,8 @@
 
 Between two readings, a working set of the sweep changes by the ratio of now and then, interpolated over the
 logarithm of its size; outside of them it changes as the nearest does. The rates of the last cache change as what
-it holds does. The memory reads as what lies far beyond does now, and its other rates keep their ratio to that: they
-were measured in turn with its own reads, the sweep at another moment.
+it holds does. The memory reads as what lies far beyond does now, and its other rates keep their ratio to that:
+they were measured in turn with its own reads, the sweep at another moment.
 """
 
 from __future__ import annotations
