@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rooflab.machines import as_now, served_share
@@ -21,6 +24,10 @@ def rate(value, scope="core", basis="attained"):
 
 @pytest.fixture
 def machine():
+    return made()
+
+
+def made():
     return Machine(
         name="a test's",
         kind="cpu",
@@ -127,3 +134,18 @@ def test_the_memory_reads_as_it_does_now_whatever_moment_the_sweep_met(machine):
     }
     now = as_now.as_now(other, found).levels[-1]
     assert [each.value for each in now.rates] == [25e9, 40e9, 20e9]
+
+
+@given(st.lists(st.floats(1e9, 2e11), min_size=3, max_size=3))
+def test_what_is_read_now_is_in_the_sweep_and_nothing_smaller_is_slower(now):
+    sizes = 8 * MIB, 20 * MIB, 64 * MIB
+    found = [
+        Reading(x, y, float(np.interp(np.log(x), np.log(SIZES), THEN))) for x, y in zip(sizes, now, strict=True)
+    ]
+    curve = as_now.as_now(made(), {"core": found}).curves[0]
+    assert list(curve.x) == sorted({*SIZES, *sizes})
+    best = dict(zip(curve.x, curve.best, strict=True))
+    for each in found:
+        assert best[each.nbytes] >= each.now * (1 - 1e-9)
+        assert all(y >= each.now * (1 - 1e-9) for x, y in best.items() if 2 * MIB <= x <= each.nbytes)
+    assert all(low <= high for low, high in zip(curve.median, curve.best, strict=True))

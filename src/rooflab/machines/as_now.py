@@ -8,6 +8,7 @@ they were measured in turn with its own reads, the sweep at another moment.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -100,15 +101,21 @@ def _of(readings: Readings, scope: Scope, sweep: str) -> list[Reading]:
 
 
 def _changed(curve: Curve, readings: Sequence[Reading], nearer: float) -> Curve:
-    ratios = np.interp(
-        np.log(curve.x), [np.log(each.nbytes) for each in readings], [each.ratio for each in readings]
-    )
-    ratios = [float(each) if x > nearer else 1.0 for x, each in zip(curve.x, ratios, strict=True)]
-    return replace(
-        curve,
-        best=tuple(y * each for y, each in zip(curve.best, ratios, strict=True)),
-        median=tuple(y * each for y, each in zip(curve.median, ratios, strict=True)),
-    )
+    """`curve` with what was read in it; no smaller working set is slower now than what a larger one reads."""
+    at, by = [math.log(each.nbytes) for each in readings], [each.ratio for each in readings]
+    sizes = sorted({*curve.x, *(each.nbytes for each in readings)})
+    logs = [math.log(each) for each in curve.x]
+
+    def now(then: Sequence[float], x: float) -> float:
+        was = float(np.interp(math.log(x), logs, then))
+        if x <= nearer:
+            return was
+        changed = was * float(np.interp(math.log(x), at, by))
+        return max([changed, *(each.now for each in readings if each.nbytes >= x)])
+
+    best = tuple(now(curve.best, x) for x in sizes)
+    median = (now(curve.median, x) for x in sizes)
+    return replace(curve, x=tuple(sizes), best=best, median=tuple(map(min, best, median)))
 
 
 def said(machine: Machine, readings: Readings) -> str:

@@ -37,7 +37,6 @@ _SCOPES: tuple[Scope, ...] = ("core", "all")
 _RUN_S, _IN_A_ROW = 0.002, 4
 _LATER, _LATER_PAUSE_S = 3, 0.06  # looks at what was not foreseen
 _NEAR = 1.2  # of a working set: a reading within is one of it
-_NEAR_ROWS = 1.5  # likewise of rows, of which fewer were swept
 _CLEAR = 1.5  # of the nearer cache: from there on the last one serves
 # Of the last cache: from there on the memory serves. Several threads come round sooner, and find more of theirs.
 _BEYOND: dict[Scope, float] = {"core": 2.0, "all": 4.0}
@@ -101,7 +100,8 @@ class Watch:
         for (sweep, nbytes), rates in sorted(self._taken.get(scope, {}).items()):
             swept = self._machine.curve(sweep, scope)
             if swept is not None:
-                found.append(Reading(float(nbytes), max(rates), swept.best[swept.x.index(nbytes)], sweep))
+                then = float(np.interp(math.log(nbytes), np.log(swept.x), swept.best))
+                found.append(Reading(float(nbytes), max(rates), then, sweep))
         return tuple(found)
 
     def _look(self, scope: Scope, nbytes: float) -> None:
@@ -109,7 +109,7 @@ class Watch:
         if not places:
             return
         rows = _rows_of(self._machine, scope, nbytes)
-        if rows is not None and rows <= max(most for _, most in places):
+        if rows is not None and rows < max(most for _, most in places):
             places.add((ROWS, rows))
         try:
             if self._streams is None:
@@ -201,12 +201,11 @@ def _places_of(machine: Machine, scope: Scope, nbytes: float) -> list[float]:
 
 
 def _rows_of(machine: Machine, scope: Scope, nbytes: float) -> int | None:
-    """The working set of the sweep of rows nearest to `nbytes`; None where none is near."""
+    """The working set that rows are read through for a loop over `nbytes`; None where none so large was swept."""
     curve = machine.curve(ROWS, scope)
-    if curve is None or not nbytes:
+    if curve is None or not curve.x[0] <= nbytes <= curve.x[-1]:
         return None
-    nearest = min(curve.x, key=lambda each: abs(math.log(each / nbytes)))
-    return int(nearest) if 1 / _NEAR_ROWS <= nearest / nbytes <= _NEAR_ROWS else None
+    return int(nbytes)
 
 
 def _places(machine: Machine, last: Level, curve: Curve, nbytes: float) -> list[float]:
