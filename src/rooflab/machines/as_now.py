@@ -103,7 +103,8 @@ def _of(readings: Readings, scope: Scope, sweep: str) -> list[Reading]:
 def _changed(curve: Curve, readings: Sequence[Reading], nearer: float) -> Curve:
     """`curve` with what was read in it; no smaller working set is slower now than what a larger one reads."""
     at, by = [math.log(each.nbytes) for each in readings], [each.ratio for each in readings]
-    sizes = sorted({*curve.x, *(each.nbytes for each in readings)})
+    own = [each for each in readings if each.sweep == curve.name]
+    sizes = sorted({*curve.x, *(each.nbytes for each in own)})
     logs = [math.log(each) for each in curve.x]
 
     def now(then: Sequence[float], x: float) -> float:
@@ -111,7 +112,7 @@ def _changed(curve: Curve, readings: Sequence[Reading], nearer: float) -> Curve:
         if x <= nearer:
             return was
         changed = was * float(np.interp(math.log(x), at, by))
-        return max([changed, *(each.now for each in readings if each.nbytes >= x)])
+        return max([changed, *(each.now for each in own if each.nbytes >= x)])
 
     best = tuple(now(curve.best, x) for x in sizes)
     median = (now(curve.median, x) for x in sizes)
