@@ -18,6 +18,7 @@ from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import LoopReport, Timed
 
 _FAR = 1.1  # of times: what a busy moment seldom makes of two that are alike
+_ALIKE = 1.25  # of times of one loop at two moments
 
 
 def report(
@@ -93,24 +94,27 @@ def compiled(loop: Understood, fastmath: bool = False) -> Callable[..., Any]:
     return kept_code.ready(timing.texts(loop, fastmath=fastmath).serial, loop.arguments.values)
 
 
-def in_turns(one: tuple[Understood, bool], other: tuple[Understood, bool]) -> tuple[float, float]:
+def in_turns(one: tuple[Understood, bool], other: tuple[Understood, bool], now_s: float) -> tuple[float, float]:
     """Least seconds of a warm call of two loops, each with whether sums are added up in any order, run in turns.
 
-    Those of a second one that was seen to be far slower are found.
+    They are found where the second was seen to be far slower, or where they were seen twice and the first loop,
+    which takes `now_s` seconds at the moment, takes about as long as then.
     """
     keys = [_values_key(*each) for each in (one, other)]
-    key = None if None in keys else kept.key("slower", *keys)
+    key = None if None in keys else kept.key("in turns", *keys)
     entry = None if key is None else kept.find(key)
     if entry is not None:
         before_s, after_s = msgspec.msgpack.decode(entry["seconds"])
-        return before_s, after_s
-    before_s, after_s = timing.in_turns(
+        if after_s > _FAR * before_s or 1 / _ALIKE <= now_s / before_s <= _ALIKE:
+            return before_s, after_s
+    seconds = timing.turns(
         [
             (compiled(*each), each[0].arguments, timing.steered_by_data(each[0].source, each[0].value_types))
             for each in (one, other)
         ]
     )
-    if key is not None and after_s > _FAR * before_s:
+    before_s, after_s = (min(each) for each in seconds)
+    if key is not None and (after_s > _FAR * before_s or all(map(timing.confirmed, seconds))):
         kept.keep(key, {"seconds": msgspec.msgpack.encode((before_s, after_s))})
     return before_s, after_s
 

@@ -197,13 +197,14 @@ def _said_of_run(change: Change, runs: Runs, predicted: str = "") -> str:
 
 def run(change: Change, state: State, case: Case) -> Runs | None:
     """Both loops run here, where the changed one can be, which numba may refuse."""
-    if not change.runnable or case.report.run() is None:
+    ran = case.report.run()
+    if not change.runnable or ran is None:
         return None
     pairs = ((case.loop, False), (state.loop, state.fastmath))
     try:
         if change.price == "nothing" and not again.same_results(*pairs):
             return Runs(0.0, 0.0, same=False)
-        return Runs(*again.in_turns(*pairs))
+        return Runs(*again.in_turns(*pairs, ran.best_s))
     except time.refusals():
         # said where it is counted
         return None
