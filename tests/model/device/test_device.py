@@ -50,6 +50,11 @@ def test_threads_of_one_cluster_of_cores_draw_its_part_of_the_memory() -> None:
     assert drawn == pytest.approx([102e9, 121.5e9, 121.5e9, 243e9, 243e9])
 
 
+def test_threads_beside_one_shared_cache_draw_as_much_as_a_core_each_until_the_memory_has_no_more() -> None:
+    one, all_of_them = _memory_of("xeon-8480plus", 1), _memory_of("xeon-8480plus", 56)
+    assert [_memory_of("xeon-8480plus", n) for n in (2, 4, 32)] == pytest.approx([2 * one, 4 * one, all_of_them])
+
+
 def _memory_of(name: str, threads: int) -> float:
     cores = device_of(rooflab.machine(name), threads=threads).cores
     assert cores is not None

@@ -136,12 +136,13 @@ def _products(machine: Machine, library: str | None) -> dict[tuple[str, str], di
 def _for_threads(tier: Tier, near: Tier, machine: Machine, threads: int, count: float) -> Tier:
     """`tier` as so few threads see it: the memory by the measured curve over threads, others core by core.
 
-    Without a curve the memory is seen by whole clusters: cores that share the cache `near`, the last before it.
+    Without a curve each thread draws from memory what one core does, until the memory has no more, or the clusters
+    that they fill: cores that share the cache `near`, the last before it, have a way of their own to the memory.
     """
     share = threads / count
-    if tier.name in MAIN_MEMORY and near.shared_by < count:
-        # Clusters of cores are filled one after the other, and each has a way of its own to the memory.
-        share = max(share, min(math.ceil(threads / near.shared_by) * near.shared_by / count, 1.0))
+    if tier.name in MAIN_MEMORY:
+        cluster = near.shared_by if 1.0 < near.shared_by < count else count
+        share = min(math.ceil(threads / cluster) * cluster / count, 1.0)
     curve = next((one for one in machine.curves if one.name == "thread scaling"), None)
     if tier.shared_by > 1 and curve is not None and tier.name in MAIN_MEMORY:
         share = float(np.interp(threads, curve.x, curve.best) / curve.best[-1])
