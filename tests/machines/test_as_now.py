@@ -150,3 +150,14 @@ def test_what_is_read_now_is_in_the_sweep_and_nothing_smaller_is_slower(now):
         assert best[each.nbytes] >= each.now * (1 - 1e-9)
         assert all(y >= each.now * (1 - 1e-9) for x, y in best.items() if 2 * MIB <= x <= each.nbytes)
     assert all(low <= high for low, high in zip(curve.median, curve.best, strict=True))
+
+
+def test_what_swings_from_look_to_look_is_not_put_down_to_the_code(machine):
+    def looked(swing):
+        held, about, far = readings(1.0, 1.0, 1.0)["core"]
+        return {"core": (held._replace(least=held.now), about, far._replace(least=far.now / swing))}
+
+    assert as_now.said(machine, looked(1.2)) == ""
+    said = as_now.said(machine, looked(2.5))
+    assert "one core read 64 MiB at 10.0 GB/s in one moment and at 25.0 GB/s in another" in said
+    assert "not the code's" in said

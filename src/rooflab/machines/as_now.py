@@ -20,16 +20,25 @@ from rooflab.units import iec, si
 
 STREAMS, ROWS = SWEEPS = "read bandwidth", "bandwidth of rows side by side"
 _WORTH_SAYING = 0.1  # of what was measured
+_SWINGS = 1.5  # best ÷ worst of the looks from which on something else takes a part of it
 _NEAR = 1.5  # of a working set: what is read of rows stands for it
 
 
 class Reading(NamedTuple):
-    """Bytes/s through a working set of each core, now and when the machine was measured, and of which sweep."""
+    """Bytes/s through a working set of each core, now and when the machine was measured.
+
+    Attributes:
+        nbytes: of it.
+        now, then: the best of the looks at it, and what the sweep had.
+        sweep: which.
+        least: the worst of the looks; None where that is not known.
+    """
 
     nbytes: float
     now: float
     then: float
     sweep: str = STREAMS
+    least: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -78,7 +87,7 @@ def as_now(machine: Machine, readings: Readings) -> Machine:
         found = _of(readings, each.scope, STREAMS) if each.name in SWEEPS else []
         if each.name == ROWS and (rows := _of(readings, each.scope, ROWS)):
             others = [one for one in found if all(not 1 / _NEAR < one.nbytes / row.nbytes < _NEAR for row in rows)]
-            found = sorted([*others, *rows])
+            found = sorted([*others, *rows], key=lambda one: one.nbytes)
         return _changed(each, found, nearer_bytes(machine)) if found else each
 
     return replace(
@@ -132,6 +141,24 @@ def said(machine: Machine, readings: Readings) -> str:
                 f"{where} read {iec(far.nbytes)} at {si(far.now, 'B/s')}, {si(far.then, 'B/s')} when"
                 f" {machine.name} was measured"
             )
-    if not parts:
+    now = f"between the timed runs {'; '.join(parts)}: predicted times are with what there is now" if parts else ""
+    return "; ".join(each for each in (now, _swinging(readings)) if each)
+
+
+def _swinging(readings: Readings) -> str:
+    """That what a loop met changed from look to look, by something else than the loop; "" where it did not."""
+    swings = [
+        (each.now / each.least, scope, each)
+        for scope in readings
+        for each in _of(readings, scope, STREAMS)
+        if each.least and each.now > _SWINGS * each.least
+    ]
+    if not swings:
         return ""
-    return f"right after the timed runs {'; '.join(parts)}: predicted times are with what there is now"
+    _, scope, most = max(swings)
+    where = "one core" if scope == "core" else "all cores"
+    return (
+        f"{where} read {iec(most.nbytes)} at {si(most.least or 0.0, 'B/s')} in one moment and at"
+        f" {si(most.now, 'B/s')} in another: something else on this host takes a part, and runs that took longer"
+        " than the best may be its doing, not the code's"
+    )

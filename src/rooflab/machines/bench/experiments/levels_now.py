@@ -73,7 +73,7 @@ class Watch:
             self._look(scope, self._nbytes / threads)
 
     def seen(self) -> Seen:
-        """Bytes/s by scope, sweep and working set, in the order they were taken."""
+        """Best bytes/s of each look by scope, sweep and working set, in the order they were taken."""
         return self._taken
 
     def see(self, seen: Seen) -> None:
@@ -101,7 +101,7 @@ class Watch:
             swept = self._machine.curve(sweep, scope)
             if swept is not None:
                 then = float(np.interp(math.log(nbytes), np.log(swept.x), swept.best))
-                found.append(Reading(float(nbytes), max(rates), then, sweep))
+                found.append(Reading(float(nbytes), max(rates), then, sweep, min(rates)))
         return tuple(found)
 
     def _look(self, scope: Scope, nbytes: float) -> None:
@@ -118,7 +118,7 @@ class Watch:
         except (MemoryError, OSError, RooflabError):
             # nothing is read where memory or threads are short: what was measured stands
             return
-        self.see({scope: found})
+        self.see({scope: {place: [max(rates)] for place, rates in found.items()}})
 
 
 class _Streams:
