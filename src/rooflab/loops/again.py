@@ -97,26 +97,29 @@ def compiled(loop: Understood, fastmath: bool = False) -> Callable[..., Any]:
 def in_turns(one: tuple[Understood, bool], other: tuple[Understood, bool], now_s: float) -> tuple[float, float]:
     """Least seconds of a warm call of two loops, each with whether sums are added up in any order, run in turns.
 
-    They are found where the second was seen to be far slower, or where they were seen twice and the first loop,
-    which takes `now_s` seconds at the moment, takes about as long as then.
+    Runs are kept where the first loop took about `now_s`, the seconds that it takes by itself at the moment: that
+    was no busy one. They are found where it still does, or where the second was far slower.
     """
     keys = [_values_key(*each) for each in (one, other)]
     key = None if None in keys else kept.key("in turns", *keys)
     entry = None if key is None else kept.find(key)
     if entry is not None:
         before_s, after_s = msgspec.msgpack.decode(entry["seconds"])
-        if after_s > _FAR * before_s or 1 / _ALIKE <= now_s / before_s <= _ALIKE:
+        if after_s > _FAR * before_s or _alike(before_s, now_s):
             return before_s, after_s
-    seconds = timing.turns(
+    before_s, after_s = timing.in_turns(
         [
             (compiled(*each), each[0].arguments, timing.steered_by_data(each[0].source, each[0].value_types))
             for each in (one, other)
         ]
     )
-    before_s, after_s = (min(each) for each in seconds)
-    if key is not None and (after_s > _FAR * before_s or all(map(timing.confirmed, seconds))):
+    if key is not None and _alike(before_s, now_s):
         kept.keep(key, {"seconds": msgspec.msgpack.encode((before_s, after_s))})
     return before_s, after_s
+
+
+def _alike(one_s: float, other_s: float) -> bool:
+    return max(one_s, other_s) <= _ALIKE * min(one_s, other_s)
 
 
 def same_results(one: tuple[Understood, bool], other: tuple[Understood, bool]) -> bool:

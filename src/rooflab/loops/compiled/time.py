@@ -293,12 +293,7 @@ def rounds_of(once_s: float, part: float = 1.0) -> int:
 
 
 def in_turns(loops: Sequence[tuple[Callable[..., Any], Copies, bool]]) -> list[float]:
-    """Least seconds of a warm call of each of several functions, called in turns: of `turns`."""
-    return [min(each) for each in turns(loops)]
-
-
-def turns(loops: Sequence[tuple[Callable[..., Any], Copies, bool]]) -> list[list[float]]:
-    """Seconds of a warm call of each of several functions at each of their turns.
+    """Least seconds of a warm call of each of several functions, called in turns.
 
     A busy moment then spoils not one of them alone. There are as many turns as it takes for each to come near its
     best a second time, and two where they take long.
@@ -311,11 +306,11 @@ def turns(loops: Sequence[tuple[Callable[..., Any], Copies, bool]]) -> list[list
     until = time.perf_counter() + PATIENCE_S
     while len(seconds[0]) < 2 or (
         time.perf_counter() < until
-        and (len(seconds[0]) < LEAST_TURNS or (len(seconds[0]) < MOST_TURNS and not all(map(confirmed, seconds))))
+        and (len(seconds[0]) < LEAST_TURNS or (len(seconds[0]) < MOST_TURNS and not all(map(_confirmed, seconds))))
     ):
         for held, once in zip(seconds, timed, strict=True):
             held.append(once())
-    return seconds
+    return [min(each) for each in seconds]
 
 
 def _turn(function: Callable[..., Any], arguments: Copies, fresh: bool) -> Callable[[], float]:
@@ -336,8 +331,8 @@ def _turn(function: Callable[..., Any], arguments: Copies, fresh: bool) -> Calla
     return once
 
 
-def confirmed(seconds: list[float]) -> bool:
-    """Whether the two shortest of several turns are alike."""
+def _confirmed(seconds: list[float]) -> bool:
+    """Whether the two shortest are alike."""
     best, second, *_ = sorted(seconds)
     return second <= _ALIKE * best
 
