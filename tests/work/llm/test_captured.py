@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +33,13 @@ LATENT = {
     "v_head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
     "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1,
 }  # fmt: skip
+SPARSE = {
+    "head_dim": 16,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "num_shared_experts": 1,
+    "moe_intermediate_size": 32,
+}
 MIXTRAL = {"num_local_experts": 4, "num_experts_per_tok": 2}
 DELTA = {
     "head_dim": 16, "num_hidden_layers": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
@@ -47,6 +57,12 @@ T5 = {
 ENDS = 2 * 4
 # DeepSeek's router in fp32: 2 bytes more for each number of its rows, weights and results, 8 experts.
 ROUTER = 2 * (ROWS * 64 + 64 * 8 + ROWS * 8)
+
+TRANSLATES = {
+    "d_model": 64, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 128, "decoder_ffn_dim": 96,
+    "encoder_attention_heads": 4, "decoder_attention_heads": 4, "vocab_size": 1000, "decoder_start_token_id": 2,
+    "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
 
 # model_type, its fields, whether its projections are joined, bytes of products beyond the made graph's.
 EVERYTHING: list[tuple[str, dict[str, Any], bool, int]] = [
@@ -76,6 +92,8 @@ EVERYTHING: list[tuple[str, dict[str, Any], bool, int]] = [
     ("hunyuan_v1_dense", {"head_dim": 16}, False, 0),
     ("ernie4_5", {"head_dim": 16}, False, 0),
     ("arcee", {}, False, 0),
+    ("jais2", {"mlp_bias": True, "attention_bias": True, "head_dim": 16}, False, 0),
+    ("hyperclovax", {"head_dim": 16, "use_post_norm": True}, False, 0),
 ]  # fmt: skip
 # Of these transformers computes attention otherwise (masks over the full square): products alone.
 PRODUCTS: list[tuple[str, dict[str, Any]]] = [
@@ -99,6 +117,14 @@ PARAMETERS: list[tuple[str, dict[str, Any]]] = [
     ("hunyuan_v1_moe", {"head_dim": 16, "num_experts": 4, "moe_topk": 2}),
     ("llama4_text", {"head_dim": 16, "intermediate_size_mlp": 96, "num_local_experts": 4, "num_experts_per_tok": 1,
                      "interleave_moe_layer_step": 1}),
+    ("hy_v3", {**SPARSE, "mlp_layer_types": ["dense", "sparse"]}),
+    ("exaone_moe", {**SPARSE, "mlp_layer_types": ["dense", "sparse"]}),
+    ("aria_text", {"head_dim": 16, "moe_num_experts": 4, "moe_topk": 2, "moe_num_shared_experts": 2}),
+    ("mellum", {**SPARSE, "num_local_experts": 8, "num_shared_experts": 0, "mlp_layer_types": ["sparse"] * 2}),
+    ("granitemoeshared", {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 96}),
+    ("persimmon", {"qk_layernorm": False}),
+    ("gpt_neo", {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]]}),
+    ("m2m_100", TRANSLATES),
 ]  # fmt: skip
 
 
@@ -106,8 +132,10 @@ def built(word: str, fields: dict[str, Any]) -> tuple[Any, Any]:
     """The model on meta, and its configuration."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    made = CONFIG_MAPPING[word](**(fields if word == "t5" or "n_embd" in fields else {**SMALL, **fields}))
-    kind = transformers.AutoModelForSeq2SeqLM if word == "t5" else transformers.AutoModelForCausalLM
+    whole = word == "t5" or "n_embd" in fields or "encoder_layers" in fields
+    made = CONFIG_MAPPING[word](**(fields if whole else {**SMALL, **fields}))
+    both = word == "t5" or "encoder_layers" in fields
+    kind = transformers.AutoModelForSeq2SeqLM if both else transformers.AutoModelForCausalLM
     with warnings.catch_warnings(), torch.device("meta"):
         warnings.simplefilter("ignore")
         return kind.from_config(made, dtype=torch.bfloat16).eval(), made
@@ -164,3 +192,78 @@ def test_parameters_are_those_of_the_model(word, fields) -> None:
     model, stated = built(word, fields)
     parameters = sum(each.numel() for each in {id(one): one for one in model.parameters()}.values())
     assert config.architecture(stated.to_dict(), word, word).parameters == parameters
+
+
+# Models with a tower, as their files are saved: each section with what differs from its class. The share of the
+# tower is what its numbers may be off by: biases of what joins it to the language model are not counted.
+WITH_TOWERS: list[tuple[str, dict[str, Any], float]] = [
+    ("llava", {}, 0.002),
+    ("llava_onevision", {}, 0.002),
+    ("mistral3", {}, 0.002),
+    (
+        "qwen2_5_vl",
+        {
+            "vision_config": {
+                "depth": 2,
+                "hidden_size": 320,
+                "intermediate_size": 640,
+                "num_heads": 4,
+                "out_hidden_size": 512,
+            }
+        },
+        0.06,
+    ),
+    ("qwen3_vl", {"vision_config": {"out_hidden_size": 512}}, 0.03),
+    ("glm4v", {}, 0.002),
+    ("internvl", {}, 0.002),
+    ("paligemma", {}, 0.01),
+]
+
+
+@pytest.mark.parametrize(("word", "sections", "off"), WITH_TOWERS)
+def test_sections_saved_by_what_differs_mean_the_same_model(word, sections, off) -> None:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    inner = {"num_hidden_layers": 3, "hidden_size": 512, "num_attention_heads": 8, "intermediate_size": 256}
+    made = CONFIG_MAPPING[word](text_config=inner, **sections)
+    with warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")
+        model = transformers.AutoModelForImageTextToText.from_config(made)
+    text = sum(
+        each.numel() for name, each in model.named_parameters() if ".layers." in name and "language" in name
+    )
+    towers = sum(
+        each.numel() for name, each in model.named_parameters() if "language" not in name and "lm_head" not in name
+    )
+    saved = json.loads(made.to_json_string(use_diff=True))
+    assert "num_hidden_layers" not in saved or word == "paligemma"  # it stands in a section alone
+    found = config.architecture(saved, word, word)
+    assert sum(each.count * each.parameters(found.hidden, found.norm_parameters) for each in found.blocks) == text
+    assert found.tower is not None
+    assert found.tower.parameters() == pytest.approx(towers, rel=off)
+
+
+@pytest.mark.parametrize("word", ["bart", "marian", "pegasus", "blenderbot", "mvp", "plbart"])
+def test_parameters_of_translators_are_those_of_the_model_but_for_the_encoder_s_table_of_positions(word) -> None:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    made = CONFIG_MAPPING[word]()
+    with warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")
+        model = transformers.AutoModelForSeq2SeqLM.from_config(made)
+    parameters = sum(each.numel() for each in {id(one): one for one in model.parameters()}.values())
+    table = parameters - config.architecture(made.to_dict(), word, word).parameters
+    assert 0 <= table <= 1.01 * (made.max_position_embeddings + 2 + 4) * made.d_model
+
+
+def test_the_table_of_what_classes_fill_in_is_that_of_the_classes() -> None:
+    path = Path(__file__).parents[3] / "docs" / "generate_config_defaults.py"
+    spec = importlib.util.spec_from_file_location("generate_config_defaults", path)
+    assert spec is not None
+    assert spec.loader is not None
+    writer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writer)
+    written = writer.TABLE.read_text(encoding="utf-8")
+    if f"transformers {transformers.__version__}," not in written:
+        pytest.skip(f"the table is of another version of transformers than {transformers.__version__}")
+    assert writer.text() == written

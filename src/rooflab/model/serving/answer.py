@@ -378,7 +378,7 @@ def _warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay
     if context is not None and tokens > context:
         said.append(f"{tokens:,.0f} tokens of a request: {server.step.model.name} is made for {context:,}.")
     model = server.step.model
-    said += model.said()
+    said += model.notes()
     if model.tower is not None and not server.step.extras.image_tokens:
         said.append(f"{model.name} takes pictures: a prompt is all text here; say --image-tokens for theirs.")
     if (

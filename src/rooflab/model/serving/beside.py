@@ -87,7 +87,8 @@ def _tower(run: Run, tower: Tower, inputs: Number, length: float) -> list[Kernel
         made += block_kernels(inside, block)
     made.append(norm(layer, "normalise", 1.0, tokens, float(tower.hidden), reads=2.0, writes=2.0, warm=2.0))
     for k, n in zip(tower.project, tower.project[1:], strict=False):
-        made.append(product(layer, "project", 1.0, tokens / tower.merge, float(n), float(k), half))
+        chains, joined = float(tower.projections), tokens / tower.merge
+        made.append(product(layer, "project", chains, joined, float(n), float(k), half))
     return [
         kernel if kernel.layer == "communication" else dataclasses.replace(kernel, layer=layer) for kernel in made
     ]

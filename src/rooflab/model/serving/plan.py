@@ -128,7 +128,7 @@ def plan(architecture: Architecture, search: Search) -> ServingPlan:
         prices=dict(search.prices or {}),
         currency=search.currency,
         sources=tuple(sources),
-        warnings=(*missed, *architecture.said()),
+        warnings=(*missed, *architecture.notes()),
         notes=tuple(_notes(search, architecture)),
     )
 

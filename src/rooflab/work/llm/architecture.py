@@ -261,7 +261,8 @@ class Tower:
         relative: numbers of a table of relative positions (T5).
         patch_inputs: numbers of one patch, which a product turns into a token; 0 where tokens are looked up.
         merge: how many patches become one token of the language model.
-        project: sizes of the products between the two, from the tower's to the model's.
+        project: sizes of the products between the two, from the tower's to the model's; `projections`: how many
+            such chains of products there are, of several layers of the tower (DeepStack).
     """
 
     sort: str
@@ -270,6 +271,7 @@ class Tower:
     patch_inputs: int = 0
     merge: int = 1
     project: tuple[int, ...] = ()
+    projections: int = 1
     positions: int = 0
     layer_norm: bool = True
     relative: int = 0
@@ -279,7 +281,8 @@ class Tower:
         norm = self.hidden * (2 if self.layer_norm else 1)
         total = sum(each.count * each.parameters(self.hidden, norm) for each in self.blocks) + norm
         total += self.patch_inputs * self.hidden + self.positions * self.hidden
-        return total + self.relative + sum(a * b for a, b in zip(self.project, self.project[1:], strict=False))
+        chain = sum(a * b for a, b in zip(self.project, self.project[1:], strict=False))
+        return total + self.relative + self.projections * chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +303,7 @@ class Architecture:
         stored: number format of its weights as published, and `expert_stored` of its experts' weights.
         left_out: sections of its configuration that describe further parts, which are in none of the numbers.
         doubts: what else of its configuration is in none of the numbers, in sentences.
+        filled: which sizes its configuration leaves to its class, in sentences.
         formats: of a file's tensors, by part ("linear", "attention", "experts", "head", "embedding"): the format
             that most have, and the bits of a weight in the mean.
         source: where these numbers come from.
@@ -323,6 +327,7 @@ class Architecture:
     expert_stored: str | None = None
     left_out: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    filled: tuple[str, ...] = ()
     formats: tuple[tuple[str, str, float], ...] = ()
     source: str = ""
 
@@ -343,6 +348,10 @@ class Architecture:
         missing = ", ".join(self.left_out)
         parts = (f"{self.name}: {missing} are not read: weights and time are without them.",) if missing else ()
         return (*parts, *self.doubts)
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of its numbers should know: what is in none of them, and what no file states."""
+        return (*self.said(), *(f"{self.name}: {each}" for each in self.filled))
 
     @property
     def layers(self) -> int:

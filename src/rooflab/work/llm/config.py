@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
-from rooflab.work.llm import layers, unread
+from rooflab.work.llm import defaults, layers, unread
 from rooflab.work.llm.architecture import Architecture, Block
 from rooflab.work.llm.families import ALIASES, FAMILIES, Family
 from rooflab.work.llm.fields import Fields
 from rooflab.work.llm.towers import encoder_of, relative_of, tower_of
 
+# Sections of the language model, by what makers call them.
+_LANGUAGE = ("text_config", "llm_config", "language_config")
 _MOST_BYTES = 16 * 2**20  # of a configuration; real ones have under 100 kB
 
 
@@ -49,10 +51,16 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
     Raises:
         RooflabError: an unknown `model_type`, or a field that is missing or has no sense.
     """
-    inner = config.get("text_config") or config.get("llm_config") or config.get("language_config") or {}
+    thinker = config.get("thinker_config")  # of models that also speak, the part that gives text (Qwen-Omni)
+    if isinstance(thinker, Mapping):
+        config = {**{k: v for k, v in config.items() if k != "thinker_config"}, **thinker}
+    section = next((each for each in _LANGUAGE if config.get(each)), "")
+    filled = defaults.left_out(config, section)
+    inner = {**filled, **(config.get(section) or {})}
     # What stands beside the language model's own section is of all, or of another part (a tower's head_dim).
     shared = {k: v for k, v in config.items() if not inner.get("hidden_size") or k in _OF_ALL}
-    whole = {**{k: v for k, v in shared.items() if k not in ("vision_config", "text_config")}, **inner}
+    whole = {**filled, **{k: v for k, v in shared.items() if k not in ("vision_config", "text_config")}}
+    whole |= config.get(section) or {}
     fields = Fields(whole, source)
     word, family = _family(config, inner, fields)
     hidden = fields.size("hidden_size")
@@ -83,18 +91,29 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         embedding_norm=word == "bloom",
         relative=relative_of(word, fields),
         context=fields.maybe("max_position_embeddings"),
-        draft_layers=next((n for n in map(fields.maybe, _DRAFTS) if n), 0),
+        draft_layers=next((n for n in map(fields.count, _DRAFTS) if n), 0),
         left_out=_left_out(config),
         source=source,
         **_stored(config, whole),
     )
+    taken = {k: v for k, v in filled.items() if k in fields.asked and whole[k] == v}
+    if taken:
+        made = dataclasses.replace(made, filled=(_filled(section, defaults.type_of(config, section), taken),))
     found = unread.unread(fields, family.mixer)
     return dataclasses.replace(made, doubts=(unread.sentence(name, word, found),)) if found else made
+
+
+def _filled(section: str, kind: str, taken: Mapping[str, Any]) -> str:
+    """What is said of fields that the file's section of a `model_type` leaves out."""
+    sizes = {k: v for k, v in taken.items() if isinstance(v, int) and not isinstance(v, bool)}
+    values = ", ".join(f"{name} {value}" for name, value in sizes.items()) or "fields"
+    return f"{section} leaves out {values}: as transformers' class of {kind} fills them in."
 
 
 # Words for the layers of multi-token prediction: DeepSeek's, MiniMax's, Qwen's, MiMo's.
 _DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "mtp_num_layers")
 _OF_ALL = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "vocab_size", "model_type")
+_DEPTHS = ("num_hidden_layers", "encoder_layers", "num_layers", "depth")
 _READ = ("text_config", "llm_config", "language_config", "vision_config", "quantization_config")
 
 
@@ -104,7 +123,7 @@ def _left_out(config: Mapping[str, Any]) -> tuple[str, ...]:
         name
         for name, value in sorted(config.items())
         if name.endswith("_config") and name not in _READ and isinstance(value, Mapping)
-        and any(value.get(word) for word in ("num_hidden_layers", "encoder_layers", "num_layers", "depth"))
+        and any(value.get(word) for word in (*_DEPTHS, *_LANGUAGE))
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from rooflab.errors import RooflabError
 _NAMES: dict[str, tuple[str, ...]] = {
     "hidden_size": ("n_embd", "d_model", "dim", "model_dim"),
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers", "decoder_layers"),
-    "num_attention_heads": ("n_head", "n_heads", "num_heads", "decoder_attention_heads"),
+    "num_attention_heads": ("n_head", "n_heads", "num_heads", "decoder_attention_heads", "attention_heads"),
     "num_key_value_heads": ("num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num"),
     "intermediate_size": ("n_inner", "ffn_dim", "d_ff", "ffn_hidden_size", "decoder_ffn_dim"),
     "vocab_size": ("padded_vocab_size",),
@@ -21,7 +21,17 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "num_local_experts": ("num_experts", "n_routed_experts", "moe_num_experts"),
     "num_experts_per_tok": ("num_experts_per_token", "moe_topk", "top_k_experts", "experts_per_token"),
     "moe_intermediate_size": ("expert_intermediate_size",),
+    "n_shared_experts": ("num_shared_experts", "moe_num_shared_experts"),
+    "first_k_dense_replace": ("num_dense_layers",),
 }  # fmt: skip
+
+
+def names_of(name: str) -> tuple[str, ...]:
+    """All names of the field that one of them is `name` of: itself alone where it has no other."""
+    for first, others in _NAMES.items():
+        if name == first or name in others:
+            return (first, *others)
+    return (name,)
 
 
 class Fields:

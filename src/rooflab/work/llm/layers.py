@@ -42,8 +42,11 @@ def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | 
 
 def attention_of(family: Family, word: str, fields: Fields, number: int) -> Attention:
     """Softmax attention of layer `number`."""
+    window = _window(fields, word, number)
+    own = "swa_" if window else ""  # layers with a window may have heads of their own (MiMo)
     heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
-    size = fields.maybe("head_dim") or fields.maybe("d_kv")
+    heads = fields.size(f"{own}num_attention_heads", heads)
+    size = fields.maybe(f"{own}head_dim") or fields.maybe("head_dim") or fields.maybe("d_kv")
     if size is None:
         if hidden % heads:
             raise RooflabError(
@@ -51,7 +54,8 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
                 "head_dim"
             )
         size = hidden // heads
-    kv_heads = fields.maybe("num_key_value_heads")
+    kv_heads = fields.maybe(f"{own}num_key_value_heads") or fields.maybe("num_key_value_heads")
+    values = fields.maybe(f"{own}v_head_dim") or fields.maybe("v_head_dim") if word == "mimo_v2_flash" else size
     if word == "falcon" and not fields.flag("new_decoder_architecture"):
         kv_heads = 1 if fields.flag("multi_query", True) else heads
     if word == "gpt_bigcode":
@@ -64,19 +68,21 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
         heads=heads,
         kv_heads=kv_heads or heads,
         size=size,
-        values=size,
-        window=_window(fields, word, number),
+        values=values or size,
+        window=window,
         bias=stated if family.bias is None else family.bias,
         out_bias=out if family.out_bias is None else family.out_bias,
-        gate=word in ("qwen3_next", "qwen3_5", "qwen3_5_moe"),
-        qk_norm=family.qk_norm if not (word == "cohere" and fields.flag("use_qk_norm")) else "head",
+        gate=word in ("qwen3_next", "qwen3_5", "qwen3_5_moe", "afmoe"),
+        qk_norm="head" if fields.flag(_QK_NORMS.get(word, "")) else family.qk_norm,
         rotates=family.rotates and fields.get("position_embedding_type") not in ("nope", "none"),
-        sinks=word == "gpt_oss",
+        sinks=word == "gpt_oss" or (word == "mimo_v2_flash" and window > 0),
     )
 
 
+# The field that says whether q and k are normalised head by head.
+_QK_NORMS = {"cohere": "use_qk_norm", "persimmon": "qk_layernorm"}
 # Whose code knows of no shared heads, whatever their files say.
-_NEVER_SHARED = ("gpt_neox", "gpt2", "gptj", "opt", "bloom", "mpt")
+_NEVER_SHARED = ("gpt_neox", "gpt2", "gptj", "opt", "bloom", "mpt", "persimmon", "gpt_neo", "xglm")
 # Where `attention_bias` is of the result's projection too.
 _OUT_BIAS = ("llama", "granite", "glm4_moe_", "smollm3", "qwen3_", "cohere", "olmo")
 
@@ -95,6 +101,9 @@ def _window(fields: Fields, word: str, number: int) -> int:
         if isinstance(listed, list) and number < len(listed):  # 1 where positions are turned in
             return chunk if listed[number] else 0
         return chunk if (number + 1) % fields.size("no_rope_layer_interval", 4) else 0
+    local = fields.get("attention_layers")
+    if isinstance(local, list) and number < len(local):  # GPT-Neo: global and local in turn
+        return fields.size("window_size", 256) if local[number] == "local" else 0
     window = fields.get("sliding_window")
     if not isinstance(window, int) or isinstance(window, bool) or window < 1:
         return 0
@@ -105,6 +114,9 @@ def _window(fields: Fields, word: str, number: int) -> int:
         return window if kind in ("sliding_attention", "sliding") else 0
     if word == "gpt_oss" or word == "gemma2":
         return window if number % 2 == 0 else 0
+    listed = fields.get("hybrid_layer_pattern")
+    if isinstance(listed, list) and number < len(listed):  # MiMo: 1 where a layer has a window
+        return window if listed[number] else 0
     if isinstance(pattern, str) and pattern:  # EXAONE: L for local, G for global, over and over
         return window if pattern[number % len(pattern)] == "L" else 0
     if pattern is not None or word in ("gemma3", "cohere2", "olmo3"):
@@ -251,19 +263,27 @@ def _qwen(family: Family, fields: Fields, number: int) -> Mlp | Experts:
 
 
 def _deepseek(family: Family, fields: Fields, number: int) -> Mlp | Experts:
-    first = fields.count("first_k_dense_replace")
     count = fields.count("num_local_experts", fields.count("n_routed_experts"))
-    kind = fields.kind(number, ("mlp_layer_types",))
-    dense = number < first or number % fields.size("moe_layer_freq", 1) if kind is None else kind == "dense"
-    if not count or dense:
+    wide = fields.maybe("intermediate_size")  # of dense layers; of the experts too where nothing else is stated
+    if not count or _is_dense(fields, number):
         return Mlp(fields.size("intermediate_size"))
-    inner = fields.size("moe_intermediate_size")
+    inner = fields.size("moe_intermediate_size", wide)
     return Experts(
         count=count,
         chosen=fields.size("num_experts_per_tok"),
         inner=inner,
         shared=inner * fields.count("n_shared_experts"),
     )
+
+
+def _is_dense(fields: Fields, number: int) -> bool:
+    """Whether layer `number` has no experts: by its kind, by a list of 0 and 1, or by how many are dense first."""
+    kind, listed = fields.kind(number, ("mlp_layer_types",)), fields.get("moe_layer_freq")
+    if kind is not None:
+        return kind == "dense"
+    if isinstance(listed, list) and number < len(listed):
+        return not listed[number]
+    return number < fields.count("first_k_dense_replace") or number % fields.size("moe_layer_freq", 1) != 0
 
 
 def _llama4(family: Family, fields: Fields, number: int) -> Mlp | Experts:
@@ -306,9 +326,9 @@ def _jamba(family: Family, fields: Fields, number: int) -> Mlp | Experts:
 
 
 def _granite(family: Family, fields: Fields, number: int) -> Mlp | Experts:
-    shared = fields.size("shared_intermediate_size", 1024)
+    shared = fields.count("shared_intermediate_size", 1024 if family.mixer == "bamba" else 0)
     if not fields.count("num_local_experts"):
-        return Mlp(shared)
+        return Mlp(fields.size("shared_intermediate_size", 1024))
     return Experts(
         count=fields.size("num_local_experts"),
         chosen=fields.size("num_experts_per_tok"),
@@ -366,4 +386,6 @@ def norms_of(family: Family, word: str, fields: Fields) -> int:
         return 1 if fields.flag("parallel_attn", True) else 2
     if word == "gpt_neox":
         return 2
+    if fields.flag("use_post_norm"):  # after attention and after the feed-forward part, beside those before
+        return 4
     return family.norms

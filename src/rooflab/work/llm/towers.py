@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rooflab.work.llm import layers
+from rooflab.work.llm import defaults, layers
 from rooflab.work.llm.architecture import Attention, Block, Mlp, Tower
 from rooflab.work.llm.families import Family
 from rooflab.work.llm.fields import Fields
@@ -53,30 +53,98 @@ def relative_of(word: str, fields: Fields) -> int:
     return fields.size("relative_attention_num_buckets", 32) * fields.size("num_attention_heads")
 
 
+# Towers whose feed-forward part has a gate, whatever its activation is called.
+_GATED = ("pixtral",)
+# Towers whose projections add no bias.
+_BARE = ("pixtral",)
+# Towers with a learnt table of one position for each patch, and of one more for the token of the class.
+_POSITIONS = {
+    "siglip_vision_model": 0, "idefics2_vision": 0, "idefics3_vision": 0, "smolvlm_vision": 0,
+    "clip_vision_model": 1, "internvl_vision": 1, "blip_2_vision_model": 1, "llama4_vision_model": 1,
+}  # fmt: skip
+
+
 def tower_of(config: Mapping[str, Any], hidden: int) -> Tower | None:
-    """The tower that turns images into tokens of the language model; None where there is none."""
+    """The tower that turns images into tokens of the language model; None where there is none.
+
+    Raises:
+        RooflabError: a size in its section that is no whole number above 0.
+    """
     found = config.get("vision_config")
     if not isinstance(found, Mapping):
         return None
-    fields = Fields(found, "vision_config")
+    found = {**defaults.left_out(config, "vision_config"), **found}
+    outer, kind = Fields(config, "config"), defaults.type_of(config, "vision_config")
+    fields = Fields({name: _one(value) for name, value in found.items()}, "vision_config")
+    word = defaults.word(config.get("model_type"))
     width = fields.maybe("embed_dim") or fields.size("hidden_size", 0) or 0
-    if config.get("model_type") in ("qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"):
+    if word in ("qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"):
         width = fields.size("hidden_size")
     heads = fields.size("num_attention_heads", fields.size("num_heads", 16))
     size = width // heads
     count = fields.size("depth", fields.size("num_hidden_layers", 1))
     inner = fields.size("intermediate_size", int(width * float(found.get("mlp_ratio", 4))))
-    gated = "silu" in str(found.get("hidden_act", "")) or config.get("model_type") == "pixtral"
-    attention = Attention(heads, heads, size, size, bias=True, out_bias=True, rotates=False, causal=False)
+    if kind.startswith(
+        "glm4v"
+    ):  # there `intermediate_size` is of what joins patches, and the layers' is the result's
+        inner = fields.size("out_hidden_size", inner)
+    gated = "silu" in str(found.get("hidden_act", "")) or kind in _GATED
+    bias = kind not in _BARE
+    attention = Attention(heads, heads, size, size, bias=bias, out_bias=bias, rotates=False, causal=False)
     patch = fields.size("patch_size", 14)
     inputs = fields.size("in_channels", fields.size("num_channels", 3)) * patch * patch
     inputs *= fields.size("temporal_patch_size", 1)
-    merge = fields.size("spatial_merge_size", 1) ** 2
+    patches = (fields.size("image_size", 0) // patch) ** 2 if fields.maybe("image_size") else 0
+    merge, project = _projected(word, kind, width, hidden, patches, fields, outer)
+    positions = fields.maybe("num_position_embeddings") or 0
+    if kind in _POSITIONS and patches:
+        positions = patches + _POSITIONS[kind]
+    indexes = found.get("deepstack_visual_indexes")
     return Tower(
         sort="image",
         hidden=width,
-        blocks=(Block(count, attention, Mlp(inner, gated, True, True)),),
+        blocks=(Block(count, attention, Mlp(inner, gated, bias, bias)),),
         patch_inputs=inputs,
         merge=merge,
-        project=(width * merge, width * merge, hidden) if merge > 1 else (width, hidden),
+        project=project,
+        projections=1 + (len(indexes) if isinstance(indexes, list) else 0),
+        positions=positions,
     )
+
+
+def _one(value: Any) -> Any:
+    """A size that is stated for both sides of an image, once; anything else as it is."""
+    same = isinstance(value, list) and len(value) == 2 and value[0] == value[1]
+    return value[0] if same and isinstance(value[0], int) else value
+
+
+def _projected(
+    word: str, kind: str, width: int, hidden: int, patches: int, fields: Fields, outer: Fields
+) -> tuple[int, tuple[int, ...]]:
+    """How many patches become one token, and the sizes of the products that make it of them."""
+    merge = fields.size("spatial_merge_size", fields.size("merge_kernel_size", 1)) ** 2
+    if word in ("gemma3", "shieldgemma2") and patches:  # patches are averaged to so many tokens of an image
+        return max(1, patches // outer.size("mm_tokens_per_image", 256)), (width, hidden)
+    if word in ("idefics3", "smolvlm"):
+        merge = outer.size("scale_factor", 2) ** 2
+        return merge, (width * merge, hidden)
+    if word in ("mistral3", "lighton_ocr"):
+        merge = outer.size("spatial_merge_size", 2) ** 2
+        return merge, (width * merge, width, hidden, hidden)
+    if word in ("internvl", "qianfan_ocr"):
+        merge = round(1.0 / float(outer.get("downsample_ratio") or 0.5)) ** 2
+        return merge, (width * merge, hidden, hidden)
+    if word == "llama4":
+        merge = round(1.0 / float(fields.get("pixel_shuffle_ratio") or 0.5)) ** 2
+        into = fields.size("projector_input_dim", 4096)
+        return merge, (width * merge, into, fields.size("projector_output_dim", into), hidden)
+    if kind.startswith("glm4v"):  # a gated part: three products of one size, as two of one and a half
+        out = fields.size("out_hidden_size", hidden)
+        return merge, (width * merge, out, out, 3 * fields.size("intermediate_size") // 2, out)
+    if word in _TWO_PRODUCTS:
+        return merge, (width, hidden, hidden)
+    return merge, ((width * merge, width * merge, hidden) if merge > 1 else (width, hidden))
+
+
+# Models with two products between the tower and the language model, the second as wide as the model.
+_TWO_PRODUCTS = ("llava", "llava_next", "llava_next_video", "llava_onevision", "vipllava", "video_llava")

@@ -73,8 +73,13 @@ def sentence(name: str, word: str, found: tuple[str, ...]) -> str:
     )
 
 
+def inert(name: str) -> bool:
+    """Whether a field of this name changes no size and no count, or is read where it does."""
+    return _INERT.search(name) is not None
+
+
 def _tells(name: str, value: Any, hidden: int) -> bool:
-    if _INERT.search(name):
+    if inert(name):
         return False
     if isinstance(value, bool):
         return value and _STRUCTURE.search(name) is not None
