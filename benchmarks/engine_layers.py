@@ -5,9 +5,9 @@ kernels that `rooflab serve` makes of such a layer, all rows in one pass; for ea
 percentile of the error as a factor, bias, share inside the bars. `--cards` adds a line for each card and engine.
 
 Constants of the kernel models are a family's (`model/data`), of experts an engine's (`model/engines`); no constant
-is of one card, so what a card that is left out loses is judged by `--without CARD`: its family's constants of
-libraries' kernels are those of the family it is like (Ada's Ampere's, Ampere's and Blackwell's Hopper's, Hopper's
-none), the engines' shares of experts (`experts_*`) are fitted on the others' tables alone; that card is judged.
+is of one card, so what a card that is left out loses is judged by `--without CARD`: where its family's constants
+of libraries' kernels were fitted to that card's tables they are those of the families it is like, else of those it
+is near; the engines' shares of experts (`experts_*`) are fitted on the others' tables alone; that card is judged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import rooflab
 from rooflab.model import collectives, peers
 from rooflab.model.engines.engine import Engine, engine
 from rooflab.model.kernels.gpu import attention as gpu_attention
-from rooflab.model.serving import kernels
+from rooflab.model.serving import kernels, latent_cache
 from rooflab.model.serving.kernels import Kernel
 from rooflab.work.llm.formats import weight_format
 
@@ -206,12 +206,16 @@ def _write(
     )  # fmt: skip
 
 
-def latent_kernel(maker: str, *, absorbed: bool, decode: bool) -> str:
-    """Whose attention to latent vectors ran: of `gpu_attention.KERNELS`; of vLLM's what TensorRT-LLM's is like."""
+def latent_kernel(table: Table, *, absorbed: bool, decode: bool) -> str:
+    """Whose attention to latent vectors ran: of `gpu_attention.KERNELS`.
+
+    vLLM's FlashMLA decodes as TensorRT-LLM does; its other backend of Hopper calls FlashAttention 3, as SGLang.
+    """
+    maker = table.engine
     if maker == "vllm" and not absorbed:
         return "vllm_fa_prompts"
     if maker == "vllm" and not decode:
-        return ""
+        return "fa_latent_prompts" if table.rows[0]["kernel_source"] == "vllm_flash_attn_mla" else ""
     return f"{'fa' if maker == 'sglang' else 'trtllm'}_latent_{'decode' if decode else 'prompts'}"
 
 
@@ -245,10 +249,14 @@ def _latent(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np
             cached_bytes=ours.latent_bytes(table.device.constants.family, item) if decode and not widened else 2.0,
             v_in_k=absorbed, planned=True,
             dtype="fp8" if item == 1.0 and table.engine == "trtllm" else "bf16",
-            kernel=latent_kernel(table.engine, absorbed=absorbed, decode=decode),
+            kernel=latent_kernel(table, absorbed=absorbed, decode=decode),
         )  # fmt: skip
+        blocks, threads = tokens, 512.0
+        if table.engine == "trtllm":
+            alike = (tokens, 1.0) if decode else (new, sequences)
+            blocks, threads = latent_cache.tensorrt_blocks(*alike, float(heads), decode=decode, narrow=item == 1.0)
         write = kernels.rows_of_blocks(
-            "attention", "positions and cache", 1.0, tokens, 512.0, tokens * (heads * 64 + 576.0) * 2.0,
+            "attention", "positions and cache", 1.0, blocks, threads, tokens * (heads * 64 + 576.0) * 2.0,
             tokens * (heads * 128.0 + 576.0 * item),
         )  # fmt: skip
         made = [write, attention]

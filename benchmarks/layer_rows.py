@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 
 import rooflab
-from rooflab.model.device.constants import load_family
+from rooflab.model.device.constants import load_family, of_libraries, with_near
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.timing import timed as timed_kernels
-from rooflab.types.constants import Constants
+from rooflab.types.constants import Constant, Constants
 
 CARDS = {
     "a100_sxm": "a100-sxm-80gb", "h100_sxm": "h100-sxm", "h200_sxm": "h200", "b200_sxm": "b200",
@@ -60,15 +60,24 @@ ALIKE_ENERGY = 0.6
 @functools.cache
 def _device(card: str, left_out: bool = False, energy: float = 1.0) -> Device:
     device = device_of(rooflab.machine(CARDS[card]), power="burst")
-    constants = _of_others(device.constants) if left_out else device.constants
+    constants = _of_others(device.constants, card) if left_out else device.constants
     machine = device.machine
     if machine.tdp_w and energy != 1.0:  # less energy: power that lasts for more
         machine = msgspec.structs.replace(machine, tdp_w=machine.tdp_w / energy)
     return dataclasses.replace(device, constants=constants, machine=machine)
 
 
-def _of_others(constants: Constants) -> Constants:
-    """A family's constants without what was fitted to tables of its card: those of the family that it is like."""
+# The card of each family whose tables the constants of libraries' kernels are fitted to (`library_kernels.JOBS`).
+FITTED_ON = {"ampere": "a100_sxm", "ada": "l40s", "hopper": "h100_sxm", "blackwell": "b200_sxm"}
+
+
+def _of_others(constants: Constants, card: str) -> Constants:
+    """A family's constants without what was fitted to tables of `card`: those of the families it is like or near.
+
+    A card that nothing was fitted to keeps all.
+    """
+    if FITTED_ON.get(constants.family) != card:
+        return constants
     raw = tomllib.loads((FOLDER / f"{constants.family}.toml").read_text(encoding="utf-8"))
     own = {
         f"{topic}.{name}"
@@ -77,9 +86,25 @@ def _of_others(constants: Constants) -> Constants:
         for name, entry in entries.items()
         if entry.get("source") == "library_tables"
     }
-    like = load_family(raw["like"]).values if raw.get("like") else {}
-    kept = {name: each for name, each in constants.values.items() if name not in own}
-    return msgspec.structs.replace(constants, values=kept | {name: like[name] for name in own & like.keys()})
+    stated = of_libraries(constants.family)
+    topics = {name.partition(".")[0] for name in stated}
+    kept = {n: each for n, each in constants.values.items() if n not in own and n.partition(".")[0] not in topics}
+    like, nearby = raw.get("like"), [*raw.get("near", _NEAREST.get(constants.family, ()))]
+    of_like = load_family(like).values if like else {}
+    of_like = {n: each for n, each in of_like.items() if n in own and n.partition(".")[0] not in topics}
+    of_library: dict[str, Constant] = {}
+    while like:  # not by `load_family`: it may be near the family that is left out
+        of_library = of_libraries(like) | of_library
+        raw = tomllib.loads((FOLDER / f"{like}.toml").read_text(encoding="utf-8"))
+        nearby += raw.get("near", ())
+        like = raw.get("like")
+    known = kept | of_like | {n: each for n, each in of_library.items() if n.partition(".")[0] in topics}
+    values = with_near(known, [each for each in nearby if each != constants.family])
+    # What the libraries' own code says is no fit.
+    return msgspec.structs.replace(constants, values=values | {n: e for n, e in stated.items() if n not in own})
+
+
+_NEAREST = {"hopper": ("blackwell",)}  # what a family that is like no other here would be taken from
 
 
 FOLDER = Path(rooflab.__file__).parent / "model" / "data"

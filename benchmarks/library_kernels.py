@@ -216,7 +216,7 @@ def _kernel(sort: str, row: Row, table: Table) -> str:
     if sort == "moe":
         return expert_layers.group_library(row)
     if sort.startswith("mla"):
-        return engine_layers.latent_kernel(table.engine, absorbed=False, decode=sort == "mlagen")
+        return engine_layers.latent_kernel(table, absorbed=False, decode=sort == "mlagen")
     name = engine_layers.attention_kernel(row, table, decode=sort == "gen")
     heads = float(row["num_heads"])
     kv_heads = float(row.get("num_key_value_heads") or 0) or heads

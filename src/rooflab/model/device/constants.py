@@ -2,7 +2,7 @@
 
 One data file per family. A family may be `like` another one: what it does not state is taken from there
 in physical units (clocks, bytes, shares of a peak), so that it scales with the card, and its error bars
-are `wider`.
+are `wider`. Libraries' kernels that neither of the two knows are those of the families that it is `near`.
 """
 
 from __future__ import annotations
@@ -89,20 +89,58 @@ def load_family(family: str) -> Constants:
     """
     if family not in family_names():
         raise UnknownNameError("machine family", family, family_names())
+    return constants_from_dict(_raw(family), f"{family}.toml")
+
+
+def _raw(family: str) -> dict[str, Any]:
     package, folder = _DATA
     path = resources.files(package) / folder / f"{family}.toml"
-    raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    return constants_from_dict(raw, f"{family}.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-_HEAD = ("family", "members", "kind", "vendor", "years", "like", "wider")
+_HEAD = ("family", "members", "kind", "vendor", "years", "like", "near", "wider")
+# Mechanisms whose topics MECHANISM_LIBRARY tell of one library's kernels (model/kernels/common.py: by_library).
+_BY_LIBRARY = ("attention_", "matmul_")
+
+
+@functools.cache
+def of_libraries(family: str) -> dict[str, Constant]:
+    """What the file of `family` itself states of libraries' kernels, by "topic.name"; nothing that it inherits."""
+    raw = _raw(family)
+    topics = {topic: entries for topic, entries in raw.items() if topic.startswith(_BY_LIBRARY)}
+    return _stated({**topics, "sources": raw["sources"]}, f"{family}.toml")
+
+
+def with_near(values: dict[str, Constant], families: Iterable[str]) -> dict[str, Constant]:
+    """`values`, with what the first of `families` that knows them states of libraries' kernels that they lack."""
+    found = dict(values)
+    for family in families:
+        known = {name.partition(".")[0] for name in found}
+        found |= {name: each for name, each in of_libraries(family).items() if name.partition(".")[0] not in known}
+    return found
 
 
 def constants_from_dict(raw: dict[str, Any], where: str) -> Constants:
     """The constants in the tables of a family's data file; `where` names it in errors."""
     head = {name: raw.pop(name, None) for name in _HEAD}
-    sources = {name: msgspec.convert(each, Source) for name, each in raw.pop("sources", {}).items()}
     values = dict(load_family(head["like"]).values) if head["like"] else {}
+    values = with_near(values | _stated(raw, where), head["near"] or ())
+    own = _head(head)
+    return Constants(
+        family=head["family"] or where,
+        members=own.members,
+        kind=own.kind,
+        vendor=own.vendor,
+        years=own.years,
+        wider=head["wider"] or 1.0,
+        values=values,
+    )
+
+
+def _stated(raw: dict[str, Any], where: str) -> dict[str, Constant]:
+    """The constants in tables with their `sources`; `where` names them in errors."""
+    sources = {name: msgspec.convert(each, Source) for name, each in raw.pop("sources", {}).items()}
+    values = {}
     for topic, name, entry in _flat(raw):
         if not isinstance(entry, dict) or not {"value", "meaning", "source"} <= entry.keys():
             raise RooflabError(f"{where}: {topic}.{name} needs a value, a meaning and a source, got {entry!r}")
@@ -114,16 +152,7 @@ def constants_from_dict(raw: dict[str, Any], where: str) -> Constants:
             source=sources[entry["source"]],
             fitted=entry.get("fitted", False),
         )
-    own = _head(head)
-    return Constants(
-        family=head["family"] or where,
-        members=own.members,
-        kind=own.kind,
-        vendor=own.vendor,
-        years=own.years,
-        wider=head["wider"] or 1.0,
-        values=values,
-    )
+    return values
 
 
 def _flat(raw: dict[str, Any]) -> Iterable[tuple[str, str, Any]]:

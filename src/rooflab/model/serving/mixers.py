@@ -10,7 +10,7 @@ import numpy as np
 
 from rooflab.model.kernels.gpu import attention as gpu_attention
 from rooflab.model.parallel.layout import share
-from rooflab.model.serving import beside, ggml, ggml_products
+from rooflab.model.serving import beside, ggml, ggml_products, latent_cache
 from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import (
     HALF_BYTES,
@@ -334,6 +334,26 @@ def _attend(run: Run, count: float, heads: float, kv_heads: float, a: Attention)
     return [prefill, decode]
 
 
+def _latent_writes(run: Run, count: float, heads: float, turned: float, kept: float) -> list[Kernel]:
+    """The kernels that turn `turned` elements of a token's q and write the `kept` ones of its latent vector."""
+    batch, item = run.batch, run.precision.cache_bytes
+
+    def write(name: str, tokens: Number, blocks: Number, threads: float) -> Kernel:
+        read, written = (turned + kept) * HALF_BYTES, turned * HALF_BYTES + kept * item
+        return rows_of_blocks(LAYER, name, count, blocks, threads, tokens * read, tokens * written)
+
+    if not run.engine.joins_rope_and_cache:
+        return [write("positions and cache", run.tokens, run.tokens, 512.0)]
+    narrow, singles = item < HALF_BYTES, batch.decode_sequences * batch.decode_tokens
+    of_prompts = (batch.prefill_tokens, batch.prefill_sequences)
+    prompts = latent_cache.tensorrt_blocks(*of_prompts, heads, decode=False, narrow=narrow)
+    decode = latent_cache.tensorrt_blocks(singles, 1.0, heads, decode=True, narrow=narrow)
+    return [
+        write("positions and cache (prompts)", batch.prefill_tokens * batch.prefill_sequences, *prompts),
+        write("positions and cache (one token each)", singles, *decode),
+    ]
+
+
 def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
     """Prompts expand the latent vector to keys and values; single tokens meet it, with q projected to its size."""
     hidden, tokens, batch, stored = float(run.model.hidden), run.tokens, run.batch, run.precision.attention
@@ -349,17 +369,7 @@ def _latent(run: Run, a: Latent, count: float) -> list[Kernel]:
             run, LAYER, "project to q", count, tokens, (float(heads * size),), float(a.q_rank), stored, scaled=True
         )
     kept = float(a.kv_rank + a.rotary)
-    made.append(
-        rows_of_blocks(
-            LAYER,
-            "positions and cache",
-            count,
-            tokens,
-            512.0,
-            tokens * (heads * a.rotary + kept) * HALF_BYTES,
-            tokens * (heads * a.rotary * HALF_BYTES + kept * item),
-        )
-    )
+    made += _latent_writes(run, count, float(heads), heads * a.rotary, kept)
     seen = batch.prefill_sequences * (batch.prefill_tokens + batch.prefill_context)
     if a.index_top:
         made += _index(run, a, count)
