@@ -9,7 +9,7 @@ import numpy as np
 from layer_rows import Row, Table, timed
 
 from rooflab.model.engines.engine import Engine
-from rooflab.model.serving.feed_forward import Routed, expert_kernels
+from rooflab.model.serving.feed_forward import Routed, expert_kernels, tile_rows
 from rooflab.model.serving.kernels import Kernel
 from rooflab.work.llm.formats import weight_format
 
@@ -57,12 +57,18 @@ def _routed(table: Table, ours: Engine, library: str) -> list[Kernel]:
     ]
     tokens, hidden, inner, chosen, experts, ways, ranks = (table.column(name) for name in names)
     routed = Routed(
-        tokens=tokens, rows=np.array([rows for rows, _ in loads], float),
-        active=np.array([active for _, active in loads], float), chosen=chosen, experts=experts, hidden=hidden,
+        tokens=tokens, rows=np.array([each.rows for each in loads], float),
+        active=np.array([each.active for each in loads], float), chosen=chosen, experts=experts, hidden=hidden,
         inner=np.maximum(inner / ways, 1.0), ways=ranks, all_rows=library.startswith("triton"), library=library,
         tile_rows=np.array([expert_tables.tile_rows(row) for row in table.rows]),
     )  # fmt: skip
-    return expert_kernels(ours, weight_format(_MOE.get(word, word)), routed, 1.0, gated=not plain)
+    stored = weight_format(_MOE.get(word, word))
+    tiles = np.broadcast_to(np.asarray(tile_rows(routed, stored), float), tokens.shape)
+    usual = _TILES.get(library, 64.0)
+    uneven = [expert_tables.uneven(each, tile or usual) for each, tile in zip(loads, tiles, strict=True)]
+    return expert_kernels(ours, stored, routed._replace(uneven=np.array(uneven)), 1.0, gated=not plain)
 
 
+# Rows of tiles by which groups are judged uneven, where neither the engine nor a rule says them.
+_TILES = {"flashinfer_groups": 128.0, "flashinfer_fp8_groups": 128.0}
 _EARLY = ("1.0.0", "0.14.0")  # of TensorRT-LLM and vLLM: see `expert_tables.load`

@@ -42,9 +42,20 @@ class Layer(NamedTuple):
     early: bool = False  # drawn by the collector's first form: see `load`
 
 
+class Load(NamedTuple):
+    """What reaches the busiest rank: rows, how many of its experts get any, tiles they fill by rows of a tile."""
+
+    rows: int
+    active: int
+    tiles: dict[int, float]
+
+
+TILES = (8, 16, 32, 64, 128, 256)
+
+
 @functools.cache
-def load(layer: Layer) -> tuple[int, int]:
-    """Rows of the busiest rank, and how many of its experts get any: the mean of some draws.
+def load(layer: Layer) -> Load:
+    """The load of the busiest rank: the mean of some draws.
 
     "power_law_A": each expert's share is drawn from x^-A between 1 and 0.8 of the tokens (between 0.01 and 2
     where there are fewer rows than experts), as aiconfigurator's collector does; the rank with most is timed. A
@@ -56,7 +67,8 @@ def load(layer: Layer) -> tuple[int, int]:
     here = max(layer.experts // ranks, 1)
     if layer.distribution == "balanced":
         mine = max(round(rows / ranks), 1)
-        return mine, min(mine, here)
+        met = min(mine, here)
+        return Load(mine, met, {size: met * float(np.ceil(mine / met / size)) for size in TILES})
     alpha = float(layer.distribution.rpartition("_")[2])
     low, high = (1.0, layer.tokens * 0.8) if rows > layer.experts else (0.01, 2.0)
     drawn = np.random.default_rng(0).random((16 * _DRAWS, layer.experts))
@@ -69,7 +81,18 @@ def load(layer: Layer) -> tuple[int, int]:
     each = each.reshape(len(each), ranks, -1)
     busiest = each[np.arange(len(each)), each.sum(axis=2).argmax(axis=1)]
     mine = max(round(float(busiest.sum(axis=1).mean())), 1)
-    return mine, min(max(round(float((busiest > 0).sum(axis=1).mean())), 1), mine)
+    met = min(max(round(float((busiest > 0).sum(axis=1).mean())), 1), mine)
+    filled = {size: float(np.ceil(busiest / size).sum(axis=1).mean()) for size in TILES}
+    return Load(mine, met, {size: max(tiles, 1.0) for size, tiles in filled.items()})
+
+
+def uneven(load: Load, tile: float) -> float:
+    """How uneven groups are by the tiles of so many rows that they fill: 0 as of one size, 1 as `matmul` says."""
+    mean, size = load.rows / load.active, min(TILES, key=lambda each: abs(np.log(each / tile)))
+    even, spread = float(np.ceil(mean / size)), float(-1.0 / np.expm1(-size / mean))
+    if abs(spread - even) < 1e-3:
+        return 1.0
+    return float(np.clip((load.tiles[size] / load.active - even) / (spread - even), 0.0, 1.5))
 
 
 def _within(wanted: np.ndarray, most: float) -> np.ndarray:
@@ -105,7 +128,7 @@ def experts(engine: str, word: str, layer: Layer) -> Run:
     if word not in FORMATS:
         raise ValueError(f"moe_dtype {word!r}: what it multiplies is not known; known: {', '.join(FORMATS)}")
     multiplied, stored, scaled = FORMATS[word]
-    rows, active = load(layer)
+    rows, active, _ = load(layer)
     hidden, inner = layer.hidden, max(layer.inner // layer.tensor_ranks, 1)
     here = max(layer.experts // layer.expert_ranks, 1)
     program = Program()

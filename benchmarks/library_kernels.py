@@ -109,7 +109,8 @@ BOUNDS = {
     "join_s": (0.3e-6, 8e-6), "edge_clocks": (50, 6000), "memory_share": (0.1, 0.97),
     "tile_clocks": (20, 10000), "step_clocks": (100, 2500),
     "store_bytes_per_clock": (2, 100), "share_fp8": (0.3, 1), "share_int8": (0.3, 1), "share_half": (0.3, 1),
-    "grouped_share": (0.1, 1.5), "cluster": (1, 16),
+    "grouped_share": (0.1, 1.5), "cluster": (1, 16), "alone_share": (0.1, 1),
+    "empty_factor": (0.01, 3),
     "turn_s": (0.5e-6, 6e-6), "long_factor": (0.3, 3), "masked_clocks": (300, 10000),
     "masked_fma_per_clock": (8, 128),
     "split_s": (1e-6, 6e-6), "joule_per_flop": (0.3e-12, 3e-12),
@@ -129,6 +130,7 @@ DECODE = (
 )
 MASKED = "launch_s serving_tile_clocks masked_clocks masked_fma_per_clock paged_share join_s cache_share"
 PRODUCT = ("launch_s", "memory_share", "cache_share")
+GROUPS = (*PRODUCT, "step_clocks", "store_bytes_per_clock", "grouped_share", "tile_clocks")
 TILES = (
     [256, 128, 128, 256, 128, 128, 128, 64, 64, 128, 64, 64, 32, 64, 64, 32, 16, 64, 64, 16],
     [128, 128, 64, 128, 64, 64],
@@ -329,15 +331,17 @@ def _asked(sort: str, kernel: str, by_rows: bool, family: str) -> tuple[str, Seq
         return "attention", _of_narrow(kernel, DECODE.split()), {"resident": [1, 2], "tile_keys": [64, 128]}
     if kernel == "trtllm_gen_groups":
         flat = [size for rows in (8, 16, 32, 64, 128, 256) for size in (rows, 128)]
-        names = [*PRODUCT, "step_clocks", "store_bytes_per_clock", "grouped_share", "tile_clocks", "cluster"]
-        return "matmul", names, {"split_most": [1], "tiles": [flat]}
+        names = [*GROUPS, "cluster", "alone_share"]
+        return "matmul", names, {"split_most": [1], "tiles": [flat], "unit_elements": [131072]}
+    if kernel.startswith("flashinfer") and sort == "moe":
+        # Nobody has tuned it: the first of its configurations, a block of 128 rows and 16 columns a unit.
+        names = [*GROUPS, "cluster", "empty_factor"]
+        return "matmul", names, {"split_most": [1], "tiles": [[128, 16]], "unit_elements": [2048]}
     if kernel == "triton_default_groups":
-        names = [*PRODUCT, "step_clocks", "store_bytes_per_clock", "grouped_share", "tile_clocks", "cluster"]
-        return "matmul", names, {"split_most": [1], "tiles": [[16, 32, 64, 64]]}
+        return "matmul", [*GROUPS, "cluster"], {"split_most": [1], "tiles": [[16, 32, 64, 64]]}
     if sort == "moe":
-        names = [*PRODUCT, "step_clocks", "store_bytes_per_clock", "grouped_share", "tile_clocks"]
         both = ["share_fp8"] * (kernel == "cutlass_groups")
-        return "matmul", [*names, *both], {"split_most": [1, 64]}
+        return "matmul", [*GROUPS, *both], {"split_most": [1, 64]}
     if not kernel:
         # What cards with power to spare attain (the share of the peak) no L40S shows: power limits it far below.
         share = () if family == "ada" else ("share_half",)

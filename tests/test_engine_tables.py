@@ -77,12 +77,12 @@ def test_an_unknown_number_format_names_the_known_ones() -> None:
 def test_the_load_of_the_busiest_rank() -> None:
     # 96 tokens, 8 of 256 experts each, over 8 ranks: balanced 96 rows for 32 experts
     layer = expert_tables.Layer(96, 4096, 2048, 8, 256, 1, 8, "balanced")
-    assert expert_tables.load(layer) == (96, 32)
+    assert expert_tables.load(layer)[:2] == (96, 32)
     skewed = expert_tables.load(layer._replace(distribution="power_law_1.2"))
     assert skewed[0] > 96
     assert skewed[1] <= 32
     # One rank has every row whatever the draw; two tokens meet at most 16 experts.
-    few, met = expert_tables.load(layer._replace(tokens=2, expert_ranks=1, distribution="power_law_1.01"))
+    few, met, _ = expert_tables.load(layer._replace(tokens=2, expert_ranks=1, distribution="power_law_1.01"))
     assert few == 16
     assert 8 <= met <= 16
 
@@ -96,7 +96,7 @@ def test_no_expert_gets_more_rows_than_there_are_tokens() -> None:
 def test_the_first_form_of_the_tables_gave_few_tokens_to_the_first_experts() -> None:
     # One token, 8 of 384 experts: shares are rounded to none, the 8 rows go to experts 0 to 7; 6 are a rank's.
     layer = expert_tables.Layer(1, 64, 64, 8, 384, 1, 64, "power_law_1.01", early=True)
-    assert expert_tables.load(layer) == (6, 6)
+    assert expert_tables.load(layer)[:2] == (6, 6)
     assert expert_tables.load(layer._replace(early=False))[0] < 4
 
 

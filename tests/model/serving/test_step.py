@@ -169,10 +169,28 @@ def test_experts_met_and_the_busiest_rank() -> None:
     assert np.asarray(rows).tolist() == [4.0, 64.0, 4e4]
     # 64 x (1 - (1 - 4/64)^t): 4, 41.2, 64
     assert met == pytest.approx([4.0, 64 * (1 - 0.9375**16), 64.0])
+    # Without a token no expert has a row, however many ranks share them
+    assert [float(each[0]) for each in load(feed, 8, np.array([0.0]))] == [0.0, 0.0]
     busiest, here = load(feed, 8, np.array([1000.0]))
     # 4000 rows over 8 ranks, and sqrt(2 ln 8 x 500) more on the busiest
     assert np.asarray(busiest)[0] == pytest.approx(500 + (2 * np.log(8) * 500) ** 0.5)
     assert np.asarray(here)[0] == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_step_without_tokens_runs_no_kernel(name: str) -> None:
+    tokens = np.array([0.0, 1.0])
+    with np.errstate(all="raise"):
+        made = step(SPARSE, engine=engine(name)).time(Batch(decode_sequences=tokens, decode_context=512.0))
+    assert {float(part.seconds[0]) for part in made.parts} == {0.0}
+    assert sum(float(part.seconds[1]) for part in made.parts) > 0.0
+
+
+def test_adding_up_reads_the_rows_of_experts_here_alone() -> None:
+    # 4 tokens, 6 rows here of 512 numbers, 2 bytes each; nobody knows of the other ranks' rows.
+    routed = Routed(np.array([4.0, 0.0]), np.array([6.0, 0.0]), 4.0, 6.0, 64.0, 512.0, 256.0, 4.0)
+    added = expert_kernels(engine("tensorrt-llm"), weight_format("bf16"), routed, 1.0, gated=True)[-1]
+    assert (added.name, list(added.read_bytes)) == ("add up", [6 * 512 * 2, 0])
 
 
 def test_heads_that_read_their_keys_alone_take_longer() -> None:

@@ -120,6 +120,7 @@ class Routed(NamedTuple):
             the products write zeros for those of others (Triton's; vllm-project/vllm, fused_moe.py).
         library: whose products they are (`model.kernels.gpu.matmul.KERNELS`).
         tile_rows: rows of the products' tiles where a configuration says them; 0 where it does not.
+        uneven: how uneven the experts' rows are; see `serving.kernels.grouped`.
     """
 
     tokens: Number
@@ -133,6 +134,7 @@ class Routed(NamedTuple):
     all_rows: bool = False
     library: str = ""
     tile_rows: Number = 0.0
+    uneven: Number = 1.0
 
 
 def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float, *, gated: bool) -> list[Kernel]:
@@ -146,7 +148,9 @@ def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float
         each = count * engine.sorting_kernels
         made.append(pointwise(layer, "count and place", each, x.tokens * x.chosen, reads=8.0, writes=8.0))
     narrow = bool(stored.activations)
-    if narrow:
+    if stored.activations == "block":  # a block's scale is found and used in the registers of a warp
+        made.append(pointwise(layer, "scale activations", count, x.tokens * x.hidden, reads=2.0, writes=1.0))
+    elif narrow:
         made.append(norm(layer, "scale activations", count, x.tokens, x.hidden, reads=2.0, writes=1.0, warm=2.0))
     up = (1.0 + gated) * x.inner
     made += _groups(engine, "up", count, x, up, x.hidden, stored)
@@ -158,7 +162,8 @@ def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float
     if x.library not in _ACTIVATES:
         made.append(pointwise(layer, "activate", count, passed * x.inner, reads=2.0 * (1 + gated), writes=writes))
     made += _groups(engine, "down", count, x, x.hidden, x.inner, stored)
-    reads = 2.0 * (x.chosen if x.all_rows else np.maximum(x.chosen / x.ways, 1.0))
+    # Rows of experts elsewhere are not read; the kernels that know of all rows read zeros.
+    reads = 2.0 * (x.chosen if x.all_rows else x.rows / np.where(x.tokens > 0, x.tokens, 1.0))
     made.append(norm(layer, "add up", count, x.tokens, x.hidden, reads=reads, writes=2.0, warm=2.0))
     return made
 
@@ -170,7 +175,7 @@ def _groups(
     return [
         grouped(
             "experts", name, count, x.rows, n, k, x.active, stored, share=engine.experts_share(stored),
-            library=x.library, tile_rows=_tile_rows(x, stored),
+            library=x.library, tile_rows=tile_rows(x, stored), uneven=x.uneven,
         )
     ]  # fmt: skip
 
@@ -179,7 +184,7 @@ def _groups(
 _ACTIVATES = ("trtllm_gen_groups",)
 
 
-def _tile_rows(x: Routed, stored: WeightFormat) -> Number:
+def tile_rows(x: Routed, stored: WeightFormat) -> Number:
     """Rows of the products' tiles where the engine chooses them; 0 where the library does.
 
     TensorRT-LLM's generated kernels pad each expert's rows to tiles of the next power of two of what an expert of
@@ -211,4 +216,5 @@ def load(feed: Experts, ways: int, tokens: Number, imbalance: float | None = Non
     # The first token has nobody to choose as.
     alone = np.minimum(tokens, 1.0) + np.maximum(tokens - 1.0, 0.0) * (1.0 - feed.repeated)
     met = here * -np.expm1(alone * np.log1p(-min(feed.chosen / feed.count, 1.0 - 1e-9)))
-    return np.maximum(rows, 1.0), np.clip(met, 1.0, here)
+    some = np.where(tokens > 0, 1.0, 0.0)  # without a token no row, no expert
+    return np.maximum(rows, some), np.clip(met, some, here)

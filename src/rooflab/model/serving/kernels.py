@@ -96,6 +96,7 @@ def grouped(
     even: bool = False,
     library: str = "",
     tile_rows: Number = 0.0,
+    uneven: Number = 1.0,
 ) -> Kernel:
     """`rows` rows of k numbers, each times one of `active` matrices of k x n weights, in one kernel.
 
@@ -104,12 +105,13 @@ def grouped(
         even: whether all groups have as many rows: a plain batch of products.
         library: of `model.kernels.gpu.matmul.KERNELS`.
         tile_rows: rows of a tile, where the engine chooses them; 0 where the library does.
+        uneven: 0 where groups are of one size, 1 where sizes fall off exponentially (`gpu.matmul`).
     """
     active = np.maximum(np.minimum(active, rows), 1e-9)
     made = _product(layer, name, count, rows / active, n, k, stored, active, HALF_BYTES, 0.0 if even else share)
     made.columns["kernel"] = float(gpu_matmul.KERNELS.index(library))
     if not even and library:
-        made.columns.update(uneven=1.0, tile_rows=tile_rows)
+        made.columns.update(uneven=uneven, tile_rows=tile_rows)
     elif not even:
         mean = rows / active
         made.columns["m"] = np.maximum(mean + _RAGGED_ROWS * -np.expm1(-mean / 256.0), 1.0)

@@ -333,6 +333,26 @@ def test_groups_of_any_size_fill_half_a_tile_more_than_their_rows() -> None:
     assert tiles(1280.0, 128.0, uneven=1.0) == pytest.approx(10.5, rel=0.01)
     assert tiles(1.0, 128.0, uneven=1.0) == 1.0
     assert tiles(129.0, 128.0, uneven=0.0) == 2.0
+    # Half as uneven as those: halfway from one size to them
+    whole = tiles(300.0, 128.0, uneven=1.0)
+    assert tiles(300.0, 128.0, uneven=0.5) == pytest.approx((3.0 + whole) / 2)
+
+
+def test_a_block_alone_on_a_unit_takes_as_long_as_two_that_share_it() -> None:
+    def compute_s(alone: float, rows: float) -> float:
+        device = device_of(rooflab.machine("h100-sxm"))
+        known = dict(device.constants.values)
+        given = {"alone_share": alone, "unit_elements": 2.0 * 128 * 128, "split_most": 1.0, "tiles": [128, 128]}
+        known |= {f"matmul.{n}": msgspec.structs.replace(known[f"matmul.{n}"], value=v) for n, v in given.items()}
+        device = dataclasses.replace(device, constants=msgspec.structs.replace(device.constants, values=known))
+        made = kernels.product("l", "p", 1.0, rows, 128.0 * 132, 4096.0, weight_format("bf16"))
+        return float(timing.timed([made], device, None, 1)[0].compute_s[0])
+
+    # 132 tiles are one a unit, 264 two, 396 three.
+    one, two, three = (compute_s(0.5, rows) for rows in (128.0, 256.0, 384.0))
+    assert two == pytest.approx(one)
+    assert three == pytest.approx(1.5 * two)
+    assert compute_s(1.0, 128.0) == pytest.approx(one / 2)
 
 
 def test_a_tile_that_the_engine_chose_is_padded() -> None:

@@ -72,7 +72,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
 
     A row of a batch of matrices that meet one matrix b counts in m. `aligned_bytes` is what the starts of
     all rows of a, b and out are a multiple of, 16 at most. `grouped` is 0 for one product, else the share that a
-    kernel for groups attains of what PyTorch's does; `uneven` 1 where groups have rows of any number, `m` in the
+    kernel for groups attains of what PyTorch's does; `uneven` how far groups differ in rows, `m` in the
     mean; `tile_rows` those of the tile where the caller chooses it, else 0; `kernel` a place in `KERNELS`.
     """
     if len(inputs) < 2 or not outputs or not outputs[0].elements:
@@ -294,14 +294,19 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
     m, n, k, batch = x["m"], x["n"], x["k"], x["batch"]
     down, across = _tiles_down(x, tm), np.ceil(n / tn)
     tiles = down * across * batch
-    work_s, chain_s = k * (tm * tn) * rates.fma_s, k * rates.step_s
+    work_s = k * (tm * tn) * rates.fma_s
+    empty = 1.0 - np.minimum(m / (down * tm), 1.0)
+    chain_s = k * rates.step_s * (1.0 + device.constants("matmul.empty_factor") * empty)
     if np.ndim(rates.load_a_s):
         work_s = _beside(work_s, k * (tm * rates.load_a_s + tn * rates.load_b_s))
     idle = np.minimum(np.floor(device.units / tiles), device.constants("matmul.split_most"))
     parts, fixed_s = _split(np.maximum(work_s, chain_s), idle, rates)
     blocks = np.ceil(tiles * parts / device.units)
-    turns = np.ceil(blocks * (tm * tn / device.constants("matmul.unit_elements")))
-    busy_s = blocks * work_s / parts
+    resident = device.constants("matmul.unit_elements") / (tm * tn)
+    turns = np.ceil(blocks / resident)
+    # A block that has its unit alone cannot fill it; the more of them share it the less it idles.
+    filled = np.minimum(device.constants("matmul.alone_share") * np.clip(resident, 1.0, blocks), 1.0)
+    busy_s = blocks * work_s / (parts * filled)
     loaded_bytes = (across * m * x["item_bytes"] + down * n * x["b_item_bytes"]) * k * batch
     cache_s = loaded_bytes * rates.reused_s + rates.once_s
     store_s = blocks * (np.minimum(tm, m) * np.minimum(tn, n) * rates.store_s + rates.tile_s)
@@ -320,11 +325,12 @@ def _tiles_down(x: Columns, tm: Number) -> np.ndarray:
 
     Of groups whose sizes fall off about exponentially, with the mean m, the mean of ⌈rows / tm⌉ is
     1 / (1 − e^(−tm / m)): one where groups are small, half a tile more than their rows where they are large.
+    `uneven` says how far from groups of one size towards those.
     """
     even = np.ceil(x["m"] / tm)
     if not np.any(x["uneven"]):
         return even
-    return np.where(x["uneven"] > 0, -1.0 / np.expm1(-tm / x["m"]), even)
+    return even + x["uneven"] * (-1.0 / np.expm1(-tm / x["m"]) - even)
 
 
 def _split(alone_s: np.ndarray, idle: Number, rates: _Rates) -> tuple[Number, Number]:
