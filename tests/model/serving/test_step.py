@@ -398,3 +398,15 @@ def test_an_8_bit_latent_cache_is_multiplied_as_it_is_on_blackwell_alone() -> No
     assert engine("transformers").latent_format("blackwell", 1.0) == "bf16"
     assert sglang.latent_format("blackwell", 1.0, chooses=True) == "bf16"
     assert trtllm.latent_format("blackwell", 1.0, chooses=True) == "fp8"
+
+
+def test_triton_s_products_know_nothing_of_rows_that_are_no_multiple_of_16_elements() -> None:
+    # 232 numbers of an expert's share: 464 bytes, which are a multiple of 16, but Triton looks at elements.
+    def aligned(library: str, inner: float) -> list[float]:
+        routed = Routed(8.0, 16.0, 8.0, 2.0, 64.0, 2688.0, inner, 1.0, library=library)
+        made = expert_kernels(engine("vllm"), weight_format("bf16"), routed, 1.0, gated=True)
+        return [float(each.columns["aligned_bytes"]) for each in made if each.sort == "matmul"]
+
+    assert aligned("triton_default_groups", 232.0) == [16.0, 2.0]
+    assert aligned("triton_default_groups", 256.0) == [16.0, 16.0]
+    assert aligned("cutlass_groups", 232.0) == [16.0, 16.0]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rooflab.model.engines.engine import Engine
+from rooflab.model.kernels.gpu.matmul import ALIGNED_BYTES
 from rooflab.model.serving import ggml
 from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import (
@@ -176,8 +177,21 @@ def _groups(
         grouped(
             "experts", name, count, x.rows, n, k, x.active, stored, share=engine.experts_share(stored),
             library=x.library, tile_rows=tile_rows(x, stored), uneven=x.uneven,
+            aligned_bytes=_known_bytes(x, k, stored),
         )
     ]  # fmt: skip
+
+
+# Triton compiles a kernel for strides that are multiples of 16 elements and one for all others, which it knows
+# nothing of (triton-lang/triton, runtime/jit.py: arguments divisible by 16 are specialised).
+_KNOWN_ELEMENTS = 16
+
+
+def _known_bytes(x: Routed, k: Number, stored: WeightFormat) -> Number:
+    """What the products know rows to begin at multiples of: Triton's of any stride load element by element."""
+    if not x.library.startswith("triton") or stored.name not in ("bf16", "fp16"):
+        return ALIGNED_BYTES
+    return np.where(np.asarray(k) % _KNOWN_ELEMENTS == 0, float(ALIGNED_BYTES), stored.nbytes)
 
 
 # Products that activate their results themselves before they store them.

@@ -97,6 +97,7 @@ def grouped(
     library: str = "",
     tile_rows: Number = 0.0,
     uneven: Number = 1.0,
+    aligned_bytes: Number = gpu_matmul.ALIGNED_BYTES,
 ) -> Kernel:
     """`rows` rows of k numbers, each times one of `active` matrices of k x n weights, in one kernel.
 
@@ -106,10 +107,11 @@ def grouped(
         library: of `model.kernels.gpu.matmul.KERNELS`.
         tile_rows: rows of a tile, where the engine chooses them; 0 where the library does.
         uneven: 0 where groups are of one size, 1 where sizes fall off exponentially (`gpu.matmul`).
+        aligned_bytes: what the kernel knows the starts of rows to be multiples of.
     """
     active = np.maximum(np.minimum(active, rows), 1e-9)
     made = _product(layer, name, count, rows / active, n, k, stored, active, HALF_BYTES, 0.0 if even else share)
-    made.columns["kernel"] = float(gpu_matmul.KERNELS.index(library))
+    made.columns.update(kernel=float(gpu_matmul.KERNELS.index(library)), aligned_bytes=aligned_bytes)
     if not even and library:
         made.columns.update(uneven=uneven, tile_rows=tile_rows)
     elif not even:
