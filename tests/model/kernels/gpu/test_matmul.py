@@ -355,6 +355,24 @@ def test_a_block_alone_on_a_unit_takes_as_long_as_two_that_share_it() -> None:
     assert compute_s(1.0, 128.0) == pytest.approx(one / 2)
 
 
+def test_a_tile_without_rows_waits_longer_for_each_step() -> None:
+    # FlashInfer's untuned products: 128 rows a tile, 132 tiles of 16 columns, one a unit. One row fills 1/128 of
+    # it: all steps of k take 1 + empty_factor · 127/128 as long as with 128 rows.
+    device = device_of(rooflab.machine("h100-sxm"))
+    known = dict(device.constants.values)
+    given = {"empty_factor": 1.0, "step_clocks": 2500.0, "cluster": 16.0, "memory_share": 0.9}
+    head = "matmul_flashinfer_fp8_groups."
+    known |= {head + n: msgspec.structs.replace(known["matmul.launch_s"], value=v) for n, v in given.items()}
+    device = dataclasses.replace(device, constants=msgspec.structs.replace(device.constants, values=known))
+    rows, step_s = np.array([1.0, 128.0]), 2500.0 / float(device.clock_hz)
+    made = kernels.grouped(
+        "l", "p", 1.0, rows, 16.0 * 132, 12800.0, 1.0, weight_format("fp8"), library="flashinfer_fp8_groups",
+        uneven=0.0,
+    )  # fmt: skip
+    one, full = timing.timed([made], device, None, 2)[0].seconds
+    assert one - full == pytest.approx(100 * step_s * 127 / 128, rel=0.05)
+
+
 def test_a_tile_that_the_engine_chose_is_padded() -> None:
     # 64 groups of 8 rows on a B200: in tiles of 8 rows the weights bind, in tiles of 256 the matrix engine, which
     # multiplies 64 · 256 · 4096 · 4096 · 2 FLOP at less than 4.5e15 a second: 122 us at least.
