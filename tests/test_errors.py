@@ -82,3 +82,8 @@ def test_words_of_a_longer_name_find_what_holds_two_of_them() -> None:
         "m3-ultra-80-core",
     ]
     assert near_matches("a machine of mine", ["m3-ultra-60-core", "h100-sxm"]) == []
+
+
+def test_a_table_without_names_is_said_to_be_empty():
+    error = UnknownNameError("function", "sum", [], "(functions of empty.ll)")
+    assert str(error) == "unknown function 'sum'; none is there (functions of empty.ll)"

@@ -25,6 +25,8 @@ class UnknownNameError(RooflabError):
         self.near = near_matches(got, listed)
         if self.near:
             near = f"; did you mean {', '.join(self.near)}?"
+        elif not listed:
+            near = "; none is there"
         elif len(listed) <= _FEW_ENOUGH_TO_LIST:
             near = f"; known: {', '.join(listed)}"
         else:
