@@ -9,7 +9,7 @@ import pytest
 
 from rooflab.loops.lowered import arguments, core_loops, profile
 from rooflab.loops.lowered.ir_text import Instruction
-from rooflab.machines.bench.experiments.core_programs import ARGUMENTS
+from rooflab.machines.bench.experiments import core_operations
 
 
 def sines(x, y):
@@ -76,13 +76,20 @@ def test_few_arguments_are_repeated_and_fewer_are_not_timed(monkeypatch):
     given = {}
     monkeypatch.setattr(arguments.core_operations, "dearer", lambda each: given.update(each) or {})
     rings = {
-        kind: arguments.Ring(np.arange(ARGUMENTS + 64.0)[None], np.array([count]))
-        for kind, count in (("call sin fp64", 100), ("call cos fp64", 5), ("call log fp64", 3 * ARGUMENTS))
+        kind: arguments.Ring(np.arange(arguments.KEPT + 64.0)[None], np.array([count]))
+        for kind, count in (("call sin fp64", 100), ("call cos fp64", 5), ("call log fp64", 3 * arguments.KEPT))
     }
     arguments.dearer(rings)
     assert sorted(given) == ["call log fp64", "call sin fp64"]
-    assert given["call sin fp64"][0][:201].tolist() == [*range(100), *range(100), 0]
-    assert given["call log fp64"][0].tolist() == list(range(ARGUMENTS))
+    assert given["call sin fp64"][0].tolist() == [*range(100), *range(28)]
+    assert given["call log fp64"][0].tolist() == list(range(arguments.KEPT))
+
+
+@pytest.mark.parametrize("count", [128, 1 << 14, 1 << 16])
+def test_a_turn_of_timing_goes_through_all_arguments(count):
+    # four calls a pass
+    item = core_operations._called("erf", "fp64", (np.linspace(0.0, 3.0, count),))
+    assert item.least * item.operations == count
 
 
 def test_a_loop_has_what_its_functions_take_of_their_arguments(monkeypatch):

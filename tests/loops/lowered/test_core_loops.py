@@ -116,10 +116,12 @@ def test_what_waits_for_nothing_has_no_chain_but_its_counter(numbers):
 
 
 def test_branches_on_random_data_are_missed_half_the_time(numbers):
-    found = core_loops.found_in(at_random, (numbers, np.zeros(N)))
+    many = 1 << 19
+    coins = np.random.default_rng(0).random(many)
+    found = core_loops.found_in(at_random, (coins, np.zeros(many)))
     missed = sum(each.missed for each in found)
-    # a fair coin for each element: a predictor misses half, within 5 standard deviations of 32
-    assert missed == pytest.approx(N / 2, abs=160 + 16)
+    # a fair coin for each element, more than are learnt by heart: a predictor misses half
+    assert missed == pytest.approx(many / 2, rel=0.03)
     # that is the share on its line, whatever other branches the loop has
     worst = max(found, key=lambda each: each.missed)
     assert worst.missed_share == pytest.approx(0.5, abs=0.05)
@@ -127,7 +129,15 @@ def test_branches_on_random_data_are_missed_half_the_time(numbers):
     # learning each branch, and the one place where the order turns
     assert sum(each.missed for each in ordered) < 60
     calls = sum(each.operations.get("call exp fp64", 0.0) for each in found)
-    assert calls == np.count_nonzero(numbers > 0.5)
+    assert calls == np.count_nonzero(coins > 0.5)
+
+
+def test_few_random_branches_are_learnt_by_heart_in_repeated_runs(numbers):
+    # a Zen 4 misses hardly one of 4,000 in a later run on the same data (measured)
+    found = core_loops.found_in(at_random, (numbers, np.zeros(N)))
+    assert sum(each.missed for each in found) < 0.05 * N
+    # the passes and operations are those of one run
+    assert sum(each.operations.get("call exp fp64", 0.0) for each in found) == np.count_nonzero(numbers > 0.5)
 
 
 IR = """define double @f(ptr %p, double %start) {

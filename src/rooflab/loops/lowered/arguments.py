@@ -16,13 +16,13 @@ from rooflab.loops.lowered import ir_text
 from rooflab.loops.lowered.ir_text import Instruction
 from rooflab.loops.lowered.operations import kind_of
 from rooflab.machines.bench.experiments import core_operations
-from rooflab.machines.bench.experiments.core_programs import ARGUMENTS
 
 _NUMBER = r"(?:<(?P<lanes>\d+) x )?(?P<kind>double|float)>?"
 _CALL = re.compile(rf"= (?:tail )?call (?:[a-z]+ )*{_NUMBER} @(?:[\w.]+)\((?P<given>.*)\)(?: #\d+)?(?:, !.*)?$")
 _ATTRIBUTES = re.compile(r"^((?:<\d+ x )?(?:double|float)>?) (?:noundef |nofpclass\([^)]*\) )*")
 _FEW = 64  # calls whose time is nothing, whatever they are given
 _MOST_LANES = 64
+KEPT = 1 << 16  # arguments: of as many at random hardly a branch is learnt by heart
 FORMATS = {"double": np.float64, "float": np.float32}
 
 
@@ -40,7 +40,7 @@ def rings(instructions: Iterable[Instruction]) -> dict[str, Ring]:
         parts = _parts(each)
         if parts is not None and parts[0] not in found:
             kind, _, format, given = parts
-            values = np.zeros((len(given), ARGUMENTS + _MOST_LANES), FORMATS[format])
+            values = np.zeros((len(given), KEPT + _MOST_LANES), FORMATS[format])
             found[kind] = Ring(values, np.zeros(1, np.int64))
     return found
 
@@ -53,7 +53,7 @@ def noted(instruction: Instruction, rings: Mapping[str, Ring], number: int) -> l
     kind, lanes, format, given = parts
     ring, name = rings[kind], f"%rl.g{number}"
     where = f"ptr inttoptr (i64 {ring.counted.ctypes.data} to ptr), align 8"
-    lines = [f"  {name} = load i64, {where}", f"  {name}.w = and i64 {name}, {ARGUMENTS - 1}"]
+    lines = [f"  {name} = load i64, {where}", f"  {name}.w = and i64 {name}, {KEPT - 1}"]
     for n, value in enumerate(given):
         row = f"ptr inttoptr (i64 {ring.values[n].ctypes.data} to ptr)"
         size = ring.values.itemsize
@@ -69,11 +69,12 @@ def dearer(rings: Mapping[str, Ring]) -> dict[str, float]:
 
     Beside a function's time and latency also those without wrongly foretold branches (`core_operations.dearer`).
     """
-    given = {
-        kind: tuple(np.resize(row[: min(int(ring.counted[0]), ARGUMENTS)], ARGUMENTS) for row in ring.values)
-        for kind, ring in rings.items()
-        if ring.counted[0] >= _FEW
-    }
+    given = {}
+    for kind, ring in rings.items():
+        count = min(int(ring.counted[0]), KEPT)
+        if count >= _FEW:
+            whole = 1 << (count - 1).bit_length()
+            given[kind] = tuple(np.resize(row[:count], whole) for row in ring.values)
     return core_operations.dearer(given) if given else {}
 
 

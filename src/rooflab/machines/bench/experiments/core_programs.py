@@ -12,7 +12,7 @@ from llvmlite import binding
 
 CHAIN, APART = 16, 10  # operations of a chain a pass; chains side by side where throughput is asked for
 _ARGUMENT, _OTHER_ARGUMENT = 0.7, 1.3
-_RANGE, ARGUMENTS = (0.05, 3.0), 1 << 14  # of what functions are called with: more than a core learns by heart
+_RANGE, ARGUMENTS = (0.05, 3.0), 1 << 14  # of what functions are called with
 SLOTS, PAGE_BYTES = 48, 4096
 # What a core renames and never executes, so that its front alone is timed: of nops some fuse two to one.
 _RENAMED = {"x86_64": ("xorl %eax, %eax", "xorl %ecx, %ecx", "xorl %edx, %edx", "xorl %esi, %esi")}
@@ -32,13 +32,14 @@ LEAST_OPERATIONS = 7  # of each of its choices: three loads, a sum, a comparison
 
 
 class Item(NamedTuple):
-    """A compiled loop to be timed: a pass of it holds `operations`."""
+    """A compiled loop to be timed: `operations` in a pass, `least` passes to go through all that it is given."""
 
     run: Callable[..., Any]
     operations: int
     start: int
     values: tuple[np.ndarray, np.ndarray]
     kept: tuple[Any, ...]
+    least: int = 1
 
 
 @functools.cache
@@ -177,12 +178,13 @@ def calls(
     Args:
         kind: of its numbers.
         symbol: the function.
-        given: `ARGUMENTS` numbers, of each argument; usual ones by default.
+        given: numbers of each argument, as many as a power of two; usual ones by default.
         two: whether it takes two numbers.
         chained: each waits for the one before, whose result times 0 is added to its argument.
     """
     size, second = 8 if kind == "double" else 4, ""
-    lines = [f"  %first = mul i64 %i, {4 * size}", f"  %at = and i64 %first, {ARGUMENTS * size - 1}"]
+    count = len(given[0]) if given else ARGUMENTS
+    lines = [f"  %first = mul i64 %i, {4 * size}", f"  %at = and i64 %first, {count * size - 1}"]
     for n in range(4):
         lines += [
             f"  %o{n} = add i64 %at, {n * size}",
@@ -218,7 +220,8 @@ def calls(
         given = np.random.default_rng(0).uniform(*_RANGE, ARGUMENTS), np.full(ARGUMENTS, _OTHER_ARGUMENT)
     held = [np.ascontiguousarray(each, format) for each in given]
     nothing = np.zeros(64, format)
-    return Item(compiled(text), 4, held[0].ctypes.data, (nothing, held[-1]), tuple(held))
+    least = count // 4 if given else 1
+    return Item(compiled(text), 4, held[0].ctypes.data, (nothing, held[-1]), tuple(held), least)
 
 
 def least_of_sums() -> str:
