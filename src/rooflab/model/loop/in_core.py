@@ -333,10 +333,10 @@ def _latency(timing: CoreTiming, kind: str) -> float:
         # into a vector register, a single number too
         return timing.latency.get("load vector", timing.latency.get("load", USUAL_LATENCY["load"]))
     if kind in ("integer divide constant", "integer remainder constant"):
-        # a product, of whose upper half the rest is shifted out, and a sign that is added; what remains is the
-        # difference of another product
+        # the upper half of a product, a cycle later than the lower, of which the rest is shifted out, and a sign
+        # that is added; what remains is the difference of another product
         product = timing.latency.get("integer multiply", USUAL_LATENCY["integer multiply"])
-        return product + 2.0 if kind == "integer divide constant" else 2 * product + 3.0
+        return product + 3.0 if kind == "integer divide constant" else 2 * product + 4.0
     if kind == "load integer":
         # at a place that is computed from an index, as those of an array are
         return timing.latency.get("load indexed", timing.latency.get("load", USUAL_LATENCY["load"]))
