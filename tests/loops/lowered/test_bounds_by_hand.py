@@ -133,8 +133,8 @@ def common(x, y):
 
 def digits(x, y):
     # a number's digits one after the other: // floors, so that the sign of what remains decides. A division by 10
-    # is the upper half of a product, a shift and a sign, what remains another product and a difference: 4 + 2 + 3 + 1,
-    # then the sign, the correction and i: 13 cycles (a Zen 4 takes 12.2: ten times a number is two additions)
+    # is the upper half of a product, a shift and a sign, what remains another product and a difference: 4 + 2 + 3
+    # + 1, then the sign, the correction and i: 13 cycles (a Zen 4 takes 12.2: ten times a number is two additions)
     left = 1 << 62
     for i in range(x.shape[0]):
         y[i] = left % 10

@@ -311,7 +311,8 @@ def test_a_branch_that_a_coin_decides_is_told_to_be_a_select(guest):
     loop = understanding.understand(picked, (*np.random.default_rng(0).random((2, 400_000)), np.zeros(1)))
     chosen = cache_levels.choose(guest, None)
     report = placement.place_on(examine.report(loop, chosen, time=False, code=True, profile=True), guest)
-    # half of 400,000 branches fall by chance, more than are learnt by heart: a predictor misses about as many of them as it guesses right
+    # half of 400,000 branches fall by chance, more than are learnt by heart: a predictor misses about as many of
+    # them as it guesses right
     assert 160_000 < sum(each.missed for each in report.core_loops) < 240_000
     advice = advising.advise(report, loop, chosen, here=False)
     best = next(each for each in advice.each if each.rule == "select")
