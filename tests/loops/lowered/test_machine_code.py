@@ -84,6 +84,15 @@ def bisection(a, q, out):
         out[i] = lo
 
 
+@pytest.mark.parametrize(("back", "slots"), [(".LBB0_1", 2.0), (".LBB0_2", 3.0)])
+def test_a_jump_behind_a_loop_s_own_is_passed_once_its_passes_are_over(back, slots):
+    # inc, then cmp and its jump, which are one; the last jump only where that is not taken
+    text = f".LBB0_1:\n\tincq\t%rax\n\tcmpq\t%rax, %rsi\n\tjne\t{back}\n\tjmp\t.LBB0_2\n.LBB0_2:\n\tretq\n"
+    first, _ = machine_code._blocks(text)
+    assert first.operations["slot"] == slots
+    assert first.operations["branch"] == slots - 1
+
+
 SEARCHES = 40_000  # more branches than are learnt by heart in repeated runs
 
 

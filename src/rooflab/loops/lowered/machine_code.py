@@ -110,9 +110,20 @@ def _blocks(text: str) -> tuple[Block, ...]:
         if falls and number + 1 < len(names):
             before[number + 1].append(number)
     return tuple(
-        Block(name, *_operations(instructions), tuple(led))
-        for name, instructions, led in zip(names, held, before, strict=True)
+        Block(name, *_operations(_as_passed(instructions, number, labels)), tuple(led))
+        for number, (name, instructions, led) in enumerate(zip(names, held, before, strict=True))
     )
+
+
+def _as_passed(instructions: list[str], number: int, labels: Mapping[str, int]) -> list[str]:
+    """Those of block `number` that most of its passes come to: not the jump behind one that goes back."""
+    if len(instructions) < 2 or not instructions[-1].startswith("jmp"):
+        return instructions
+    mnemonic, _, operand = instructions[-2].partition("\t")
+    back = (
+        mnemonic.startswith("j") and mnemonic not in ("jmp", "jmpq") and labels.get(operand, number + 1) <= number
+    )
+    return instructions[:-1] if back else instructions
 
 
 def _operations(instructions: list[str]) -> tuple[dict[str, float], int]:
