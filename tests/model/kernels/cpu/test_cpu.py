@@ -140,12 +140,9 @@ def test_numpy_uses_one_core_and_torch_one_for_each_grain():
     assert alone == pytest.approx(1e6 * C("numpy.exp_flop") / 96e9, rel=0.01)
     start = 200e-9 * C("torch.op_calls") + C("cpu.team_s")
     for elements, cores in ((40_000, 2), (400_000, 4)):
-        expected = elements * C("torch.exp_flop") / 96e9 / cores + start
+        # 1.5 clocks of a core with 32 FLOP a clock: 48 FLOP at the peak
+        expected = elements * 48 / 96e9 / cores + start
         assert seconds("silu", elements, framework="torch") == pytest.approx(expected, rel=0.01)
-    # The vector library's functions stay on the calling thread.
-    assert seconds("exp", 400_000, framework="torch") == pytest.approx(
-        400_000 * C("torch.exp_flop") / 96e9 + 200e-9 * C("torch.op_calls"), rel=0.01
-    )
 
 
 def test_double_precision_runs_at_its_own_peak():

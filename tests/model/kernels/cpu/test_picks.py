@@ -131,22 +131,3 @@ def test_an_einsum_that_is_one_loop_is_not_at_the_peak() -> None:
     report = rooflab.analyze(lambda a, b: np.einsum("ij,jk->ik", a, b), x, x, machine=MACHINE)
     # 300³ multiply-adds
     assert report.time_s == pytest.approx(2 * 300**3 * C("numpy.einsum_clocks") * CLOCK_S, rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "attrs", "clocks", "times"),
-    [
-        # a million numbers: n log2 n comparisons, or 2n of a selection; one core
-        ("aten.sort", "sort", {"function": "sort", "n": MILLION}, "torch.order_clocks", 19.93),
-        ("aten.median", "sort", {"function": "sort", "n": MILLION}, "torch.part_clocks", 2),
-        ("aten.rand", "random", {}, "torch.draw_clocks", 1),
-        # on two cores
-        ("aten.var", "reduction", {"function": "var", "dims": (0,)}, "torch.moment_clocks", 1 / 2),
-        ("aten.argmax", "reduction", {"function": "argmax", "dims": (0,)}, "torch.place_clocks", 1 / 2),
-    ],
-)
-def test_pytorchs_algorithms_take_their_steps(name, kind, attrs, clocks, times) -> None:
-    x = tensor(MILLION)
-    out = tensor() if kind == "reduction" else x
-    found = seconds(kind, () if kind == "random" else (x,), (out,), name=name, **attrs)
-    assert found == pytest.approx(MILLION * times * C(clocks) * CLOCK_S, rel=0.1)

@@ -27,6 +27,8 @@ COLUMNS = (
     "vector",
     "plain",
     "outer",
+    "beside_clocks",
+    "unsure",
     *strided.COLUMNS,
 )
 FORMATS = ("fp64", "fp32", "bf16", "fp16", "int8")
@@ -63,6 +65,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         float(op.kind == "matmul" and any(len(spec.shape) == 1 for spec in inputs[:2])),
         float(op.kind == "matmul" and len(inputs) > 1),
         _outer(op, inputs),
+        *_beside(op, outputs, (batch, m, n, k)),
         *strided.mirrored(op, outputs),
     )
 
@@ -91,6 +94,31 @@ def _sizes(op: Op, inputs: Specs, outputs: Specs, flop: float) -> tuple[float, f
     # As one product of the same work, square in what is not known.
     k = float(first[-1]) if first else 1.0
     return 1.0, max(flop / 2 / max(out.elements / k, 1.0) / k, 1.0), max(out.elements / k, 1.0), max(k, 1.0)
+
+
+# PyTorch's batches of products below so many multiply-adds, and those with a vector, are a plain loop: a chain of
+# additions (aten/src/ATen/native/LinearAlgebra.cpp, bmm_out_or_baddbmm_; 4 to 5 clocks each on Zen 4).
+_SMALL_PRODUCT, _CHAIN_CLOCKS = 400, 4.5
+# oneDNN's output channels are the lanes of a vector, and those of one vector alone wait for their own sums.
+_LANES, _CHANNEL_EDGE = 16, 8
+# The weights are brought into blocks at each call. Small convolutions are starts and remainders for the most part.
+_WEIGHT_CLOCKS, _SMALL_CONV = 1.1, 1e7
+# Distances by a product: the norms beside it, what is added, clamped, and its root.
+_DISTANCE_CLOCKS = 4.0
+
+
+def _beside(op: Op, outputs: Specs, sizes: tuple[float, float, float, float]) -> tuple[float, float]:
+    """Clocks that a product takes beyond its arithmetic at the peak; and whether that is a rough guess."""
+    batch, m, n, k = sizes
+    if not core_times.is_torch(op):
+        return 0.0, 0.0
+    if op.name.removeprefix("aten.") in ("bmm", "baddbmm") and (n <= 1 or m * n * k < _SMALL_PRODUCT):
+        return batch * m * n * k * _CHAIN_CLOCKS, 1.0
+    if op.name.startswith("aten._euclidean"):
+        return outputs[0].elements * _DISTANCE_CLOCKS, 1.0
+    if op.kind != "conv":
+        return 0.0, 0.0
+    return _WEIGHT_CLOCKS * k * n * batch, float(n < _LANES or batch * m * n * k < _SMALL_CONV)
 
 
 def _outer(op: Op, inputs: Specs) -> float:
@@ -155,7 +183,9 @@ def time(x: Columns, device: Device) -> KernelTimes:
         cache_s=cache_s + zero,
         memory_s=memory_s + fresh_s + mirror_s + zero,
         overhead_s=call_s + start_s + zero,
-        spread=np.maximum(spread, np.where(mirror_s > total_s / 2, c("numpy.algorithm_spread"), 0.0)),
+        spread=np.maximum(
+            spread, np.where((mirror_s > total_s / 2) | (x["unsure"] > 0), c("numpy.algorithm_spread"), 0.0)
+        ),
         kernels=zero + 1,
     )
 
@@ -168,9 +198,13 @@ def _one_core(x: Columns, device: Device, streams: np.ndarray, zero: np.ndarray)
     share = np.array([c(name) for name in SHARES])[x["share"].astype(int)]
     m, n, k = x["m"], x["n"], x["k"]
     edge = c("cpu.product_edge")
-    filled = 1 / ((1 + edge / m) * (1 + edge / n) * (1 + edge / k))
+    conv = (x["share"] == SHARES.index("torch.conv_share")) & (x["torch"] > 0)
+    lanes = np.ceil(n / _LANES) * _LANES
+    columns = np.where(conv, (lanes + _CHANNEL_EDGE) / n, 1 + edge / n)
+    filled = 1 / ((1 + edge / m) * columns * (1 + edge / k))
     special_s = c("torch.softmax_flop") / 2 * x["special"] / cores.flop_per_s["fp32"]
     core_s = np.where(streams, 0.0, x.matrix_flop / (peak * share * filled) + special_s)
+    core_s = core_s + x["beside_clocks"] / device.clock_hz
     return core_s, np.where(streams, 0.0, x["batch"] * (m + n) * k * x["item_bytes"])
 
 

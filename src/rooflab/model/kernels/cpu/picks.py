@@ -33,9 +33,8 @@ def random_accesses(op: Op, inputs: Specs, outputs: Specs, cost: Cost, torch: bo
         item = table.nbytes / max(table.elements, 1)
         reach = op.attrs["within"] * item if "within" in op.attrs else table.nbytes
         return (0.0, 0.0) if in_order else (picked(op, inputs), reach)
-    if op.kind == "layout" and torch:
-        return cost.compulsory.read_bytes / LINE_BYTES, cost.compulsory.read_bytes
-    if torch and op.kind == "reduction" and not along_rows(op, inputs[0], outputs[0]):
+    sums = torch and op.kind == "reduction" and op.attrs.get("function") in ("sum", "mean", "nansum")
+    if sums and not along_rows(op, inputs[0], outputs[0]):
         x = inputs[0]
         if outputs[0].nbytes > core_times.PAGE_BYTES:
             # PyTorch sums down a few vectors at a time, and each row lies on another page.

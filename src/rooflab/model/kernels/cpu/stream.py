@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from rooflab.dtypes import dtype as number_format
 from rooflab.machines.microarchitecture import stated as stated_microarchitecture
 from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
-from rooflab.model.kernels.cpu import core_times, picks, strided
+from rooflab.model.kernels.cpu import core_times, fourier, picks, strided, torch_loops
 from rooflab.model.kernels.cpu.walk import Walk, along_rows, axis_order, innermost, walk
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.functions import REAL
@@ -30,12 +31,8 @@ IN_CLOCKS = (
     "find",
     "half",
     "einsum",
-    "moment",
-    "place",
     "scan",
     "select",
-    "pool_max",
-    "pool_mean",
     "transpose",
     *PICKED,
     *ALGORITHMS,
@@ -56,10 +53,6 @@ _FUNCTIONS = {
     }.items()
     for name in names.split()
 }
-# PyTorch hands these to a vector library on the calling thread (aten/src/ATen/native/cpu/UnaryOpsKernel.cpp,
-# IMPLEMENT_VML_KERNEL: serial_for_each).
-_VML = "exp expm1 exp2 log log2 log10 log1p sin cos tan tanh erf erfc erfinv asin acos atan sinh cosh lgamma trunc"
-_SERIAL = frozenset(_VML.split())
 # NumPy computes these in double precision with the C library, an element at a time; those below in any.
 _SCALAR64 = frozenset(["sin", "cos"])
 _SCALAR = frozenset(["floor_divide", "remainder", "fmod", "hypot", "logaddexp", "logaddexp2"])
@@ -70,8 +63,6 @@ _AVX512 = frozenset(_SVML.split())
 # Starts of a plain inner loop that a row takes: an accumulation is one loop, a sort prepares more.
 _ROW_STARTS = {"scan": 0.5, "sort": 1.5}
 _EXTREMES = frozenset(["max", "min"])
-# PyTorch's that are no vector code: moments by Welford's recurrence, extremes with their places.
-_TORCH_REDUCES = {"std": "moment", "var": "moment", "argmax": "place", "argmin": "place"}
 _OF_TRUTHS = frozenset(["any", "all", "count_nonzero"])
 # Sorting networks take what fits into so many vectors; longer arrays are partitioned, half by half, down to that
 # (x86-simd-sort, which NumPy sorts with).
@@ -94,6 +85,12 @@ COLUMNS = (
     "partitioned",
     "sums_bytes",
     "past_caches",
+    "clocks",
+    "flop",
+    "own_spread",
+    "distinct_bytes",
+    "alone_clocks",
+    "blocked",
     *strided.COLUMNS,
 )
 
@@ -101,10 +98,12 @@ COLUMNS = (
 def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
     """The framework, its call, the sort and count of work, what may run side by side, what is allocated."""
     torch = core_times.is_torch(op)
+    if torch and (loop := torch_loops.loop_of(op, inputs, outputs, cost)) is not None:
+        return _of_loop(loop, op, inputs, outputs, cost)
     largest = max((*inputs, *outputs), key=lambda spec: spec.elements, default=None)
     elements = largest.elements if largest is not None else 0
     work, units = _work(op, inputs, outputs, elements, torch)
-    if (steps := _steps(op, inputs, outputs, cost, torch)) is not None:
+    if (steps := _steps(op, inputs, outputs, cost)) is not None:
         work, units = steps
     if op.kind == "custom":
         work, units = "einsum" if op.name == "numpy.einsum" else COUNTED, sum(each.count for each in cost.flop)
@@ -130,7 +129,37 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
         # A sum down the rows reads and writes its running sums at each row.
         outputs[0].nbytes if down else 0.0,
         float(op.kind == "copy"),
+        *(0.0,) * 6,
         *(strided.NOTHING if torch else strided.strided(op, inputs, outputs)),
+    )
+
+
+def _of_loop(loop: torch_loops.Loop, op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
+    """The columns of an operation of PyTorch whose own loop is known."""
+    accesses, table = loop.random
+    if not accesses and op.kind == "reduction":
+        accesses, table = picks.random_accesses(op, inputs, outputs, cost, torch=True)
+    stepped = not loop.blocked and any(spec.strides for spec in (*inputs, *outputs))
+    steps = strided.strided(op, inputs, outputs) if stepped else strided.NOTHING
+    return (
+        1.0,
+        float(core_times.CALLS.index(_calls(op, torch=True))),
+        float(WORK.index("nothing")),
+        0.0,
+        float(_double(op, inputs, outputs, cost)),
+        loop.shared,
+        core_times.fresh_bytes(inputs, outputs),
+        accesses,
+        table,
+        *(0.0,) * 6,
+        float(op.kind == "copy"),
+        loop.clocks,
+        loop.flop,
+        loop.spread,
+        loop.distinct_bytes,
+        loop.alone_clocks,
+        float(loop.blocked),
+        *steps,
     )
 
 
@@ -145,23 +174,19 @@ def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> 
     """What is computed, and how often."""
     kind, function = op.kind, str(op.attrs.get("function", ""))
     if kind == "pointwise":
-        work = _function(function, inputs, torch)
+        work = _function(function, inputs)
         if work not in ("nothing", "divide", "select") and inputs and _complex(inputs[0]):
             # about two real functions of the C library: exp and a sine with its cosine
             return "libm", 2.0 * elements
         return work, float(elements)
     if kind == "cast":
         narrow = _narrow((*inputs, *outputs))
-        return (("convert" if torch else "half") if narrow else "nothing"), float(elements)
-    if kind == "copy" and op.attrs.get("whole") and not torch:
+        return ("half" if narrow else "nothing"), float(elements)
+    if kind == "copy" and op.attrs.get("whole"):
         return "find", float(sum(spec.elements for spec in inputs))
-    if kind == "pool":
-        return f"pool_{'max' if function == 'max' else 'mean'}", outputs[0].elements * float(op.attrs["window"])
-    if kind == "reduction" and torch and (function in _TORCH_REDUCES or outputs[1:]):
-        return _TORCH_REDUCES.get(function, "place"), float(elements)
-    if kind == "reduction" and not torch and inputs[0].dtype == "bool" and function in _OF_TRUTHS:
+    if kind == "reduction" and inputs[0].dtype == "bool" and function in _OF_TRUTHS:
         return "nothing", 0.0  # whole vectors of bytes at a time
-    if kind == "reduction" and not torch and function == "prod" and along_rows(op, inputs[0], outputs[0]):
+    if kind == "reduction" and function == "prod" and along_rows(op, inputs[0], outputs[0]):
         return "chain", float(elements)
     if kind == "reduction":
         return ("reduce" if along_rows(op, inputs[0], outputs[0]) else "nothing"), float(elements)
@@ -177,7 +202,7 @@ def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> 
     return _KINDS.get(kind or "", "nothing"), float(elements)
 
 
-def _steps(op: Op, inputs: Specs, outputs: Specs, cost: Cost, torch: bool) -> tuple[str, float] | None:
+def _steps(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> tuple[str, float] | None:
     """The steps of an algorithm; None for what goes through its elements once."""
     kind, flop = op.kind or "", sum(each.count for each in cost.flop)
     if kind == "sort" and inputs:
@@ -185,15 +210,16 @@ def _steps(op: Op, inputs: Specs, outputs: Specs, cost: Cost, torch: bool) -> tu
         depth = max(1.0, math.log2(max(n, 2)))
         if function in ("search", "interp"):
             return "search", inputs[1].elements * (depth + 1) if len(inputs) > 1 else 0.0
-        if function in ("kthvalue", "median", "topk") or op.name in ("aten.median", "aten.nanmedian"):
+        if function in ("kthvalue", "median", "topk"):
             return "part", 2.0 * inputs[0].elements
-        # PyTorch sorts with the places of what it sorts, and stably.
-        return ("order" if torch or function == "argsort" else "compare"), inputs[0].elements * depth
-    if kind == "scatter" and not torch and op.attrs.get("accumulate"):
+        return ("order" if function == "argsort" else "compare"), inputs[0].elements * depth
+    if kind == "scatter" and op.attrs.get("accumulate"):
         indexed = not op.name.endswith(".at") or len(inputs[0].shape) == 1
         return ("tally" if indexed else "at"), float(op.attrs.get("elements", inputs[-1].elements))
     if kind == "random":
         return "draw", float(sum(spec.elements for spec in outputs))
+    if kind == "fft":
+        return "transform", flop * fourier.beyond_formula(op)
     return (_ALGORITHMS[kind], flop) if kind in _ALGORITHMS else None
 
 
@@ -220,23 +246,21 @@ _KINDS = {
 }
 
 
-def _function(function: str, inputs: Specs, torch: bool) -> str:
+def _function(function: str, inputs: Specs) -> str:
     work = _FUNCTIONS.get(function)
     double = bool(inputs) and inputs[0].dtype == "fp64"
-    by_a_number = not torch and function == "floor_divide" and len(inputs) == 1
+    by_a_number = function == "floor_divide" and len(inputs) == 1
     if by_a_number and inputs[0].dtype.startswith(("int", "uint")):
         return "divide"  # a multiplication and a shift
-    if function in _SCALAR and not (torch and function.startswith(("logadd", "hypot"))):
+    if function in _SCALAR:
         return "libm"
-    if not torch and function in _AVX512:
+    if function in _AVX512:
         return "trig64" if double else "trig"
     if work is None:
         work = "nothing" if REAL.get(function, (1, 0))[1] == 0 else "libm"
-    elif work == "trig" and double and not torch:
+    elif work == "trig" and double:
         work = "libm" if function in _SCALAR64 else "trig64"
-    elif work == "select" and torch:
-        work = "nothing"
-    return "convert" if work == "nothing" and torch and _narrow(inputs) else work
+    return work
 
 
 def _complex(spec: TensorSpec) -> bool:
@@ -248,10 +272,31 @@ def _narrow(specs: Specs) -> bool:
     return any(spec.dtype in ("bf16", "fp16", "fp8") for spec in specs)
 
 
+# These are made of several operations, or bring their indices into one shape first.
+_MANY_CALLS = tuple(
+    f"aten.{name}" for name in ("index", "_unsafe_index", "mse_loss", "im2col", "logsumexp", "stack")
+)
+
+
 def _calls(op: Op, torch: bool) -> str:
     mean = op.attrs.get("function") == "mean"
     if torch:
-        wide = op.kind in ("softmax", "norm", "loss", "pool", "layout", "norm_backward", "softmax_backward")
+        if op.name.startswith(_MANY_CALLS):
+            return "torch.library_calls"
+        wide = op.kind in (
+            *(
+                "softmax",
+                "norm",
+                "loss",
+                "pool",
+                "layout",
+                "norm_backward",
+                "softmax_backward",
+                "gather",
+                "scatter",
+            ),
+            *("sort", "fft", "interpolate"),
+        )
         return "torch.composite_calls" if wide or mean else "torch.op_calls"
     if op.kind in ("copy", "cast"):
         return "numpy.copy_calls"
@@ -260,10 +305,7 @@ def _calls(op: Op, torch: bool) -> str:
 
 def _grain(op: Op, elements: int, torch: bool) -> float:
     """Elements that PyTorch shares out among threads; none where it uses one."""
-    serial = op.kind in ("scan", "sort", "random", *_ALGORITHMS) or (
-        op.kind == "pointwise" and op.attrs.get("function") in _SERIAL
-    )
-    return 0.0 if serial or not torch else float(elements)
+    return 0.0 if not torch or op.kind in _ALGORITHMS else float(elements)
 
 
 def _starts(op: Op, inputs: Specs, outputs: Specs, torch: bool) -> tuple[float, float]:
@@ -319,11 +361,13 @@ def _partitioned(op: Op, inputs: Specs) -> float:
 def time(x: Columns, device: Device) -> KernelTimes:
     """A call, then the slower of its work and its bytes, on as many cores as it is given; then fresh pages."""
     c, cores = device.constants, core_times.cores_of_cpu(device)
-    torch, double = x["torch"], x["double"]
+    torch, double, x = x["torch"], x["double"], _with_reread(x)
     threads = core_times.threads_of(np.maximum(x["grain"], 1.0), device)
     peak = np.where(double > 0, cores.flop_per_s["fp64"], cores.flop_per_s["fp32"])
-    starts = np.where(torch > 0, c("torch.start_clocks"), c("numpy.start_clocks")) / device.clock_hz
-    compute = x["units"] * _unit_s(x["work"], torch, peak, device) / threads
+    starts = c("numpy.start_clocks") / device.clock_hz
+    alone = np.where(threads <= 1, x["alone_clocks"], 0.0)
+    own = (x["clocks"] + alone) / device.clock_hz + x["flop"] / cores.flop_per_s["fp32"]
+    compute = (x["units"] * _unit_s(x["work"], torch, peak, device) + own) / threads
     starts = x["loop_starts"] * starts / threads + _walking_s(x, device)
     moved = core_times.traffic(x, device, threads, x["past_caches"])
     sums = core_times.running_s(x, device)
@@ -334,15 +378,22 @@ def time(x: Columns, device: Device) -> KernelTimes:
     columns = strided.waits_s(x, device, threads)
     memory = np.maximum(moved.memory_s, random + columns)
     # A gather copies one row while it waits for the next; a strided copy waits for each line.
-    picks_ahead = single | (WORK.index("piece") == x["work"])
-    waits = np.where(picks_ahead, np.maximum(compute, random), compute + random) + columns
+    picks_ahead = single | (WORK.index("piece") == x["work"]) | (x["clocks"] > 0)
+    waits = np.where(picks_ahead, np.maximum(compute, random), compute + random)
+    waits = np.where(x["clocks"] > 0, np.maximum(waits, columns), waits + columns)
     body = np.maximum(waits, moved.all_s + sums) + starts
+    # By blocks: loads and stores step from page to page, which no prefetcher follows.
+    body = np.where(x["blocked"] > 0, waits + moved.all_s, body)
     fresh = core_times.fresh_s(x["fresh_bytes"], torch, device)
     overhead = core_times.call_s(x["calls"], device) + core_times.allocate_s(x["fresh_bytes"], torch, device)
     overhead = overhead + core_times.start_s(threads, device)
     zero = np.zeros_like(body)
     # in which sets and pages lines lie is not known
     unsure = np.isin(x["work"], _UNSURE) | (columns > moved.all_s)
+    spread = np.where(unsure, c("numpy.algorithm_spread"), c("cpu_stream.spread"))
+    # What a call and a team take differs more from operation to operation than what a stream does.
+    called = c("torch.call_spread") * overhead / np.maximum(overhead + body + fresh, 1e-12)
+    spread = np.hypot(spread, np.where(torch > 0, called, 0.0))
     return KernelTimes(
         time_s=overhead + body + fresh,
         compute_s=compute + starts + zero,
@@ -350,9 +401,16 @@ def time(x: Columns, device: Device) -> KernelTimes:
         cache_s=moved.cache_s + zero,
         memory_s=memory + fresh + zero,
         overhead_s=overhead + zero,
-        spread=np.where(unsure, c("numpy.algorithm_spread"), c("cpu_stream.spread")) + zero,
+        spread=np.hypot(spread, x["own_spread"]) + zero,
         kernels=zero + 1,
     )
+
+
+def _with_reread(x: Columns) -> Columns:
+    """`x` with what is read again from a cache, where the distinct bytes of it lie there."""
+    distinct = np.where(x["distinct_bytes"] > 0, np.minimum(x["distinct_bytes"], x.read_bytes), x.read_bytes)
+    hot = np.minimum(x.hot_read_bytes / np.maximum(distinct, 1.0), 1.0)
+    return dataclasses.replace(x, hot_read_bytes=hot * x.read_bytes)
 
 
 def _walking_s(x: Columns, device: Device) -> np.ndarray:

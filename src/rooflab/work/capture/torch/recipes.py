@@ -257,7 +257,7 @@ def in_place(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
         if name.startswith("aten.index_fill"):
             x = call("self")
             derived["elements"] *= x.numel() // max(1, x.shape[call("dim")]) if x.dim() else 1
-    return derived
+    return derived | dims(call, out, attrs, name)
 
 
 @recipe
@@ -273,6 +273,17 @@ def put(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
 
 
 @recipe
+def picked(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """The dimensions that indices go along; a mask goes along as many as it has."""
+    found, at = [], 0
+    for one in call("indices"):
+        wide = one.dim() if one is not None and str(one.dtype).removeprefix("torch.") == "bool" else 1
+        found += range(at, at + wide) if one is not None else ()
+        at += wide
+    return {"dims": tuple(found)} if call("self").dim() > 1 else {}
+
+
+@recipe
 def reduced(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     """How a loss is reduced, in words."""
     return {"reduction": ("none", "mean", "sum")[call("reduction")]}
@@ -285,6 +296,18 @@ def along(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
     if not x.dim():
         return {"n": 1}
     return {"n": int(x.shape[dim] if dim is not None else x.numel())}
+
+
+@recipe
+def dims(call: Call, out: Any, attrs: Attrs, name: str) -> Attrs:
+    """The dimensions that are reduced or run along, where the call says which: `order` for a norm beside it."""
+    asked = call("dim")
+    x = next((one for one in (call("self"), call("input"), call("grad_output")) if is_tensor(one)), None)
+    derived = order(call, out, attrs, name) if "norm" in name else {}
+    listed = (asked,) if isinstance(asked, int) else tuple(asked or ())
+    if x is None or x.dim() < 2 or not all(isinstance(one, int) for one in listed) or not listed:
+        return derived
+    return {**derived, "dims": tuple(sorted(one % x.dim() for one in listed))}
 
 
 @recipe
