@@ -108,8 +108,9 @@ def reduction(op: Op, inputs: Specs, outputs: Specs, shared: Loop) -> Loop:
     """Sums, extremes, moments and their like: of all, of each row or of each column."""
     if not inputs:
         return shared
+    out = outputs[0]
     function, x = str(op.attrs.get("function", "")), inputs[0]
-    whole = outputs[0].elements == 1
+    whole = out.elements == 1
     name, table = _REDUCES.get(function, function), rows()["reduction"]
     if function in ("max", "min", "median") and len(outputs) > 1:
         name = "place"
@@ -125,12 +126,12 @@ def reduction(op: Op, inputs: Specs, outputs: Specs, shared: Loop) -> Loop:
         return shared._replace(flop=flop_of(name, x.dtype) * x.elements, spread=0.3)
     row = table.get(name)
     clocks = of_format(row, x.dtype) * x.elements if row else 0.0
-    if along_rows(op, x, outputs[0]):
+    if along_rows(op, x, out):
         clocks = clocks if row else 0.2 * x.elements
-        clocks += (_ANY_START if name == "any" else _ROW_START) * outputs[0].elements
-    elif name in ("place", "place_all") and outputs[0].elements > 1:
+        clocks += (_ANY_START if name == "any" else _ROW_START) * out.elements
+    elif name in ("place", "place_all") and out.elements > 1:
         clocks *= 1.5  # the rows of an array, an element of each after the other
-    alone = alone or (name == "any" and not along_rows(op, x, outputs[0]))
+    alone = alone or (name == "any" and not along_rows(op, x, out))
     sure = not row or (not row[0] and not clocks)
     found = shared._replace(clocks=clocks, spread=0.0 if sure else 0.35)
     return found._replace(shared=0.0) if alone else found

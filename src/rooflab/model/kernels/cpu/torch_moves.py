@@ -19,14 +19,15 @@ def moved(op: Op, inputs: Specs, outputs: Specs, shared: Loop) -> Loop:
     """Copies into another order, joined or cut."""
     if not inputs or not outputs:
         return shared
+    first = inputs[0]
     table, name, out = rows()["move"], op.name.removeprefix("aten."), outputs[0]
     if op.attrs.get("whole"):
-        return branch("nonzero", float(inputs[0].elements), shared)
+        return branch("nonzero", float(first.elements), shared)
     if name in ("stack", "cat") and len(inputs) > 1:
         return _joined(inputs, out, shared)
     if name in table:
         return shared._replace(clocks=table[name] * out.elements, spread=0.3)
-    x = inputs[0] if inputs[0].strides is not None else out
+    x = first if first.strides is not None else out
     if name in _MOVED_WHOLE:
         # Filled first, or copied as often as it is repeated, row by row.
         again = 0.0 if name in ("flip", "roll", "rot90") else 0.4
@@ -108,12 +109,13 @@ def scattered(op: Op, inputs: Specs, outputs: Specs, shared: Loop) -> Loop:
     table, name = rows()["pick"], op.name.removeprefix("aten.").rstrip("_").removeprefix("_unsafe_")
     if not inputs or not outputs:
         return shared
-    base, values = outputs[0], float(op.attrs.get("elements", inputs[-1].elements))
+    last = inputs[-1]
+    base, values = outputs[0], float(op.attrs.get("elements", last.elements))
     sums = bool(op.attrs.get("accumulate"))
     if name in ("bincount", "histc"):
         return Loop(clocks=table[name] * inputs[0].elements, spread=0.3)
     flat = len(base.shape) < 2
-    by_rows = not flat and inputs[-1].shape[-1:] == base.shape[-1:]
+    by_rows = not flat and last.shape[-1:] == base.shape[-1:]
     in_row = name.startswith("scatter") and op.attrs.get("dims") == (len(base.shape) - 1,)
     reach = base.nbytes * base.shape[-1] / max(base.elements, 1) if in_row else float(base.nbytes)
     random = (values / (base.shape[-1] if by_rows and not name.startswith("scatter") else 1), reach)
