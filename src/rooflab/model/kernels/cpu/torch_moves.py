@@ -81,14 +81,15 @@ def picked(op: Op, inputs: Specs, outputs: Specs, shared: Loop) -> Loop:
     x, out = inputs[0], float(sum(spec.elements for spec in outputs[:1]))
     index = inputs[1] if len(inputs) > 1 else x
     last = len(x.shape) - 1 in op.attrs.get("dims", (len(x.shape) - 1,))
-    row = 1 if last else x.shape[-1]
+    width = next(iter(reversed(x.shape)), 1)
+    row = 1 if last else width
     if name in ("index", "masked_select") and index.dtype in ("bool", "uint8"):
         found = branch("mask", float(index.elements), shared)
         return found._replace(clocks=found.clocks + (0.0 if last else table["index_rows"] * out))
     # An index along the last dimension alone stays in its row, if there are others before it.
     item = x.nbytes / max(x.elements, 1)
     in_row = last and len(x.shape) > 1 and len(op.attrs.get("dims", ())) == 1
-    random = (out / max(row, 1), x.shape[-1] * item if in_row else float(x.nbytes))
+    random = (out / max(row, 1), width * item if in_row else float(x.nbytes))
     shared = shared._replace(distinct_bytes=x.nbytes + sum(spec.nbytes for spec in inputs[1:]))
     if name == "index":
         each = table["index"] + table["further_index"] * (len(inputs) - 2) if last else table["index_rows"]
