@@ -58,6 +58,11 @@ ENDS = 2 * 4
 # DeepSeek's router in fp32: 2 bytes more for each number of its rows, weights and results, 8 experts.
 ROUTER = 2 * (ROWS * 64 + 64 * 8 + ROWS * 8)
 
+GEMMA4 = {
+    "head_dim": 16, "global_head_dim": 32, "sliding_window": 8, "num_hidden_layers": 9,
+    "hidden_size_per_layer_input": 24, "vocab_size_per_layer_input": 1000,
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 3,
+}  # fmt: skip
 TRANSLATES = {
     "d_model": 64, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 128, "decoder_ffn_dim": 96,
     "encoder_attention_heads": 4, "decoder_attention_heads": 4, "vocab_size": 1000, "decoder_start_token_id": 2,
@@ -100,6 +105,9 @@ PRODUCTS: list[tuple[str, dict[str, Any]]] = [
     ("mistral", {"sliding_window": 8}),
     ("gemma3_text", {"head_dim": 16, "sliding_window": 8, "num_hidden_layers": 6}),
     ("t5", T5),
+    ("gemma4_text", GEMMA4),
+    ("gemma4_text", {**GEMMA4, "num_kv_shared_layers": 4, "use_double_wide_mlp": True}),
+    ("gemma4_text", {**GEMMA4, "hidden_size_per_layer_input": 0, "attention_k_eq_v": True}),
 ]
 # Of these it unrolls a recurrence, has experts compute all tokens, or attends by products: parameters alone.
 PARAMETERS: list[tuple[str, dict[str, Any]]] = [

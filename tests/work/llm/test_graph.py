@@ -7,8 +7,10 @@ import time
 import pytest
 
 from rooflab.errors import RooflabError
+from rooflab.model.parallel import memory
+from rooflab.model.parallel.layout import Layout
 from rooflab.work import counting
-from rooflab.work.llm import models
+from rooflab.work.llm import config, models
 from rooflab.work.llm.architecture import Architecture, Attention, Block, Mlp
 from rooflab.work.llm.graph import graph
 from rooflab.work.llm.precision import precision
@@ -81,3 +83,49 @@ def test_a_large_model_is_made_in_milliseconds() -> None:
 def test_numbers_without_sense_are_refused(how: dict, words: str) -> None:
     with pytest.raises(RooflabError, match=f"tiny: .*{words}, expected a whole number of at least"):
         graph(TINY, **how)
+
+
+# Gemma 4's kinds of layers at sizes of nobody: windows of 8, and each third layer sees all with wider heads.
+GEMMA4 = {
+    "model_type": "gemma4_text", "hidden_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "global_head_dim": 32, "intermediate_size": 128, "vocab_size": 1000,
+    "hidden_size_per_layer_input": 24, "vocab_size_per_layer_input": 900, "num_kv_shared_layers": 3,
+    "sliding_window": 8, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+}  # fmt: skip
+
+
+def test_layers_that_borrow_keys_make_and_keep_none():
+    model = config.architecture(GEMMA4, "g", "config.json")
+    mixers = [(each.count, each.mixer) for each in model.blocks]
+    kept = sum(count * mixer.cached_elements() for count, mixer in mixers)
+    assert kept == 2 * (2 * 2 * 16) + 1 * (2 * 2 * 32)  # of three layers of six
+    own = 64 * 16 * (4 + 2 * 2) + 4 * 16 * 64 + 2 * 16
+    borrowed = 64 * 16 * 4 + 4 * 16 * 64 + 16
+    sliding = sorted(mixer.parameters(64) for _, mixer in mixers if mixer.window)
+    assert sliding == [borrowed, own]
+    layout = Layout()
+    assert memory.cache_bytes_per_token(model, layout, precision("bf16")) == 2 * kept
+
+
+def test_each_layer_s_own_embedding_is_a_table_and_two_products_a_layer():
+    model = config.architecture(GEMMA4, "g", "config.json")
+    without = config.architecture({**GEMMA4, "hidden_size_per_layer_input": 0}, "g", "config.json")
+    table, brought, mixed = 900 * 6 * 24, 64 * 6 * 24 + 24, 6 * (2 * 64 * 24 + 64)
+    assert model.parameters - without.parameters == table + brought + mixed
+    held = memory.weight_bytes(model, Layout(), precision("bf16"))
+    assert held == pytest.approx(2 * model.parameters, rel=1e-3)
+
+
+def test_values_made_of_the_keys_product_are_kept_beside_them():
+    one = {**GEMMA4, "attention_k_eq_v": True, "num_global_key_value_heads": 1, "num_kv_shared_layers": 0}
+    model = config.architecture(one, "g", "config.json")
+    wide = next(each.mixer for each in model.blocks if not each.mixer.window)
+    assert wide.parameters(64) == 64 * 32 * (4 + 1) + 4 * 32 * 64 + 2 * 32
+    assert wide.cached_elements() == 2 * 32
+
+
+def test_experts_stand_beside_the_dense_part_that_every_token_passes():
+    fields = {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 32}
+    model = config.architecture({**GEMMA4, **fields, "num_kv_shared_layers": 0}, "g", "config.json")
+    feed = model.blocks[0].feed
+    assert (feed.count, feed.chosen, feed.inner, feed.shared) == (8, 2, 32, 128)

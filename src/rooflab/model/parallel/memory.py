@@ -94,6 +94,7 @@ def weight_bytes(model: Architecture, layout: Layout, precision: Precision) -> f
     total = 0.0
     for block in model.blocks:
         one = block.norms * model.norm_parameters * 2.0
+        one += 2.0 * model.hidden * block.side * precision.linear.nbytes
         for mixer in (block.mixer, block.cross):
             if mixer is not None:
                 last = _result_parameters(model, mixer, ways)
@@ -108,6 +109,7 @@ def weight_bytes(model: Architecture, layout: Layout, precision: Precision) -> f
     ends = model.embedding_parameters * precision.embedding.nbytes + model.head_parameters * precision.head.nbytes
     towers = sum(each.parameters() for each in (model.encoder, model.tower) if each is not None)
     # Of several stages the first or the last is the fullest.
+    ends += model.hidden * model.side_width * precision.embedding.nbytes
     return total + ends / ways / (2.0 if layout.pipeline > 1 else 1.0) + towers * 2.0 + model.norm_parameters * 2.0
 
 
@@ -116,7 +118,7 @@ def _mixer_parameters(model: Architecture, mixer: Attention | Latent | Delta | S
     if isinstance(mixer, Attention):
         # Heads of keys and values fewer than the ranks are held by several.
         copied = share(mixer.kv_heads, ways) * ways - mixer.kv_heads
-        return (whole + model.hidden * copied * (mixer.size + mixer.values)) / ways
+        return (whole + model.hidden * sum(mixer.kv_parts(copied))) / ways
     if isinstance(mixer, Latent):
         shared = model.hidden * (mixer.q_rank + mixer.kv_rank + mixer.rotary)
         return shared + (whole - shared) / ways
@@ -146,7 +148,7 @@ def cache_bytes_per_token(model: Architecture, layout: Layout, precision: Precis
 def _cached(block: Block, layout: Layout) -> float:
     mixer = block.mixer
     if isinstance(mixer, Attention):
-        return share(mixer.kv_heads, layout.tensor) * (mixer.size + mixer.values)
+        return 0.0 if mixer.borrows else share(mixer.kv_heads, layout.tensor) * (mixer.size + mixer.values)
     return float(mixer.cached_elements()) if isinstance(mixer, Latent) else 0.0
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rooflab.model.serving.batch import Batch, Number
-from rooflab.model.serving.kernels import Kernel, grouped, norm, product
+from rooflab.model.serving.kernels import Kernel, grouped, lookup, norm, pointwise, product
 from rooflab.work.llm.architecture import Architecture, Tower
 
 if TYPE_CHECKING:
@@ -91,4 +91,33 @@ def _tower(run: Run, tower: Tower, inputs: Number, length: float) -> list[Kernel
         made.append(product(layer, "project", chains, joined, float(n), float(k), half))
     return [
         kernel if kernel.layer == "communication" else dataclasses.replace(kernel, layer=layer) for kernel in made
+    ]
+
+
+def side_inputs(run: Run) -> list[Kernel]:
+    """What makes each layer's own embedding of new tokens: rows of its table, and a product of the token's vector.
+
+    As Gemma 4's (google/gemma-4, transformers' modeling_gemma4): both are scaled, normalised and added up.
+    """
+    model, tokens = run.model, run.tokens
+    width = float(model.side_width)
+    if not width:
+        return []
+    half, layer = run.precision.embedding, "embedding"
+    table = model.side_vocabulary * width * half.nbytes
+    return [
+        lookup(layer, "look up the layers' own", 1.0, tokens, int(width), table),
+        product(layer, "project to the layers' own", 1.0, tokens, width, float(model.hidden), half),
+        norm(layer, "normalise the layers' own", 1.0, tokens, width, reads=4.0, writes=2.0, warm=4.0),
+    ]
+
+
+def side(run: Run, width: int, count: float) -> list[Kernel]:
+    """A layer's own embedding mixed in: a gate of `width`, times it, and back to the hidden size."""
+    hidden, wide, tokens, stored = float(run.model.hidden), float(width), run.tokens, run.precision.linear
+    layer = "mlp"
+    return [
+        product(layer, "gate of the layer's own", count, tokens, wide, hidden, stored),
+        pointwise(layer, "times the layer's own", count, tokens * wide, reads=4.0, writes=2.0),
+        product(layer, "project the layer's own", count, tokens, hidden, wide, stored),
     ]

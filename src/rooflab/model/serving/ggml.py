@@ -54,7 +54,10 @@ def attention(run: Run, a: Attention, count: float) -> list[Kernel]:
     heads, kv_heads = share(a.heads, run.layout.tensor), share(a.kv_heads, run.layout.tensor)
     q, k, v = heads * a.size, kv_heads * a.size, kv_heads * a.values
     layer = "attention"
-    made = linear(run, layer, "project to q, k, v", count, tokens, (q * (1 + a.gate), k, v), hidden, stored)
+    widths = (q * (1 + a.gate), *a.kv_parts(kv_heads))
+    made = linear(run, layer, "project to q, k, v", count, tokens, widths, hidden, stored)
+    if a.borrows:
+        k = v = 0.0
     if a.bias:
         made += biased(run, layer, count, tokens * (q + k + v), 3.0)
     if a.qk_norm:

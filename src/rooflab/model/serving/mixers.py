@@ -135,9 +135,9 @@ def _attention(run: Run, a: Attention, count: float) -> list[Kernel]:
     ways, hidden = run.layout.tensor, float(run.model.hidden)
     heads, kv_heads = share(a.heads, ways), share(a.kv_heads, ways)
     tokens = run.tokens
-    q, kv = heads * a.size, kv_heads * (a.size + a.values)
+    q, kv = heads * a.size, 0.0 if a.borrows else kv_heads * (a.size + a.values)
     stored = run.precision.attention
-    widths = (q * (1 + a.gate), kv_heads * a.size, kv_heads * a.values)
+    widths = (q * (1 + a.gate), *a.kv_parts(kv_heads))
     made = linear(run, LAYER, "project to q, k, v", count, tokens, widths, hidden, stored, scaled=True)
     if a.qk_norm:
         made.append(
@@ -145,7 +145,7 @@ def _attention(run: Run, a: Attention, count: float) -> list[Kernel]:
                 LAYER,
                 "normalise q and k",
                 count,
-                tokens * (heads + kv_heads),
+                tokens * (heads + (0 if a.borrows else kv_heads)),
                 float(a.size),
                 reads=2.0,
                 writes=2.0,
@@ -229,6 +229,9 @@ def passed_on(run: Run, count: float, kept: float, out: float) -> list[Kernel]:
 
 def _positions_and_cache(run: Run, count: float, q: float, kv: float, kv_heads: float) -> list[Kernel]:
     tokens, item = run.tokens, run.precision.cache_bytes
+    if not kv:  # nothing is kept: queries alone are turned
+        turned = tokens * q * HALF_BYTES
+        return [rows_of_blocks(LAYER, "positions", count, tokens, 512.0, turned, turned)] if q else []
     if run.engine.joins_rope_and_cache:
         moved = tokens * (q + kv) * HALF_BYTES
         return [
@@ -270,13 +273,14 @@ def _position_calls(run: Run, a: Attention, count: float, heads: float, kv_heads
     engine, tokens, batch = run.engine, run.tokens, run.batch
     made: list[Kernel] = []
     if a.rotates:
-        turned = tokens * (heads + kv_heads) * a.size / 2.0
+        turned = tokens * (heads + (0 if a.borrows else kv_heads)) * a.size / 2.0
         made.append(pointwise(LAYER, "positions", count * 2.0 * _TURNS, turned, reads=3.0, writes=2.0))
         angles = engine.position_calls - 2.0 * _TURNS
         made.append(pointwise(LAYER, "angles", count * angles, tokens * float(a.size), reads=4.0, writes=4.0))
     kept = batch.prefill_sequences * (batch.prefill_context + batch.prefill_tokens)
     kept = (kept + batch.decode_sequences * batch.decode_context) * kv_heads * (a.size + a.values) / 2.0
-    made.append(_copied(run, "copy the cache to a longer one", count, kept, kept))
+    if not a.borrows:
+        made.append(_copied(run, "copy the cache to a longer one", count, kept, kept))
     if engine.copies_keys and heads > kv_heads:
         made.append(_copied(run, "copy shared keys", count, kept, kept * heads / kv_heads))
     return made

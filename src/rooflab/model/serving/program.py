@@ -103,6 +103,7 @@ def kernels_of(run: Run) -> list[Kernel]:
         ),
     ]
     kernels += beside.towers(run)
+    kernels += beside.side_inputs(run)
     for block in run.model.blocks:
         kernels += block_kernels(run, block)
     kernels += _head(run)
@@ -145,6 +146,8 @@ def block_kernels(run: Run, block: Block) -> list[Kernel]:
         made += feed_forward.kernels(run, block.feed, block.count)
         if not (run.layout.stage_ranks > run.layout.tensor and feed_forward.is_routed(block.feed)):
             made += reduced(run, "mlp", block.count)
+    if block.side:
+        made += beside.side(run, block.side, block.count)
     # Norms that adding up over the ranks did not take with it.
     free = max(block.norms - _joined(run, block), 0)
     for _ in range(free):

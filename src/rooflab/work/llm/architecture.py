@@ -25,6 +25,8 @@ class Attention:
         causal: whether a query sees only what is before it.
         cross: whether keys and values come from the encoder.
         sinks: whether each head has a number that takes part in the softmax (gpt-oss).
+        borrows: whether keys and values are those of an earlier layer: none are made or kept (Gemma 3n, Gemma 4).
+        one_kv: whether values are what keys are made of, by one product (Gemma 4's layers without a window).
     """
 
     heads: int
@@ -40,21 +42,29 @@ class Attention:
     causal: bool = True
     cross: bool = False
     sinks: bool = False
+    borrows: bool = False
+    one_kv: bool = False
+
+    def kv_parts(self, kv_heads: int | float) -> tuple[float, ...]:
+        """Widths of the products that make keys and values of so many heads; none where they are borrowed."""
+        if self.borrows:
+            return ()
+        return (kv_heads * self.size,) if self.one_kv else (kv_heads * self.size, kv_heads * self.values)
 
     def parameters(self, hidden: int) -> int:
         """Of its four projections, biases and norms."""
-        q, kv = self.heads * self.size, self.kv_heads * (self.size + self.values)
+        q, kv = self.heads * self.size, int(sum(self.kv_parts(self.kv_heads)))
         total = hidden * (q * (1 + self.gate) + kv) + self.heads * self.values * hidden
         total += (q * (1 + self.gate) + kv) * self.bias + hidden * self.out_bias + self.heads * self.sinks
         if self.qk_norm == "full":
             total += q + self.kv_heads * self.size
         elif self.qk_norm:
-            total += 2 * self.size
+            total += (2 - self.borrows) * self.size
         return total
 
     def cached_elements(self) -> int:
         """Elements that one token adds to the cache."""
-        return self.kv_heads * (self.size + self.values)
+        return 0 if self.borrows else self.kv_heads * (self.size + self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +246,8 @@ class Block:
         cross: attention to an encoder between the two.
         norms: how many normalisations of the hidden size there are.
         parallel: whether both read the same normalised input and are added together (GPT-J, Falcon, Cohere).
+        side: elements of a second embedding of each token, which every layer has of its own and mixes in by two
+            products (Gemma 4's per-layer inputs); 0 for none.
     """
 
     count: int
@@ -244,11 +256,14 @@ class Block:
     cross: Attention | None = None
     norms: int = 2
     parallel: bool = False
+    side: int = 0
 
     def parameters(self, hidden: int, norm_parameters: int) -> int:
         """Of one layer."""
         parts = [each for each in (self.mixer, self.cross, self.feed) if each is not None]
-        return sum(each.parameters(hidden) for each in parts) + self.norms * norm_parameters
+        return (
+            sum(each.parameters(hidden) for each in parts) + self.norms * norm_parameters + 2 * hidden * self.side
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +314,7 @@ class Architecture:
         layer_norm: LayerNorm (two vectors of parameters) rather than RMSNorm.
         embedding_norm: whether the tokens' vectors are normalised first; `relative` as in `Tower`.
         context: the longest that it is made for; None where not stated.
+        side_vocabulary: rows of the table of `Block.side` of all layers; 0 for none.
         draft_layers: layers more that draft tokens (multi-token prediction); 0 where none is stated.
         stored: number format of its weights as published, and `expert_stored` of its experts' weights.
         left_out: sections of its configuration that describe further parts, which are in none of the numbers.
@@ -322,6 +338,7 @@ class Architecture:
     embedding_norm: bool = False
     relative: int = 0
     context: int | None = None
+    side_vocabulary: int = 0
     draft_layers: int = 0
     stored: str = "bf16"
     expert_stored: str | None = None
@@ -360,8 +377,13 @@ class Architecture:
 
     @property
     def embedding_parameters(self) -> int:
-        """Of the table of tokens, and that of positions."""
-        return (self.vocabulary + self.positions) * self.hidden
+        """Of the table of tokens, that of positions, and that of each layer's own embedding."""
+        return (self.vocabulary + self.positions) * self.hidden + self.side_vocabulary * self.side_width
+
+    @property
+    def side_width(self) -> int:
+        """Elements of the embeddings that layers have of their own, of all layers."""
+        return sum(each.count * each.side for each in self.blocks)
 
     @property
     def head_parameters(self) -> int:
@@ -379,6 +401,8 @@ class Architecture:
         layers = sum(each.count * each.parameters(self.hidden, self.norm_parameters) for each in self.blocks)
         towers = sum(each.parameters() for each in (self.encoder, self.tower) if each is not None)
         norms = self.norm_parameters * (1 + self.embedding_norm)
+        sides = {each.side for each in self.blocks if each.side}
+        norms += self.hidden * self.side_width + sum(sides)  # what brings the token's own vector to them, its norm
         return layers + self.embedding_parameters + self.head_parameters + norms + self.relative + towers
 
     @property

@@ -74,7 +74,10 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
     for each in each_layer:
         groups[each] = groups.get(each, 0) + 1
     norms = layers.norms_of(family, word, fields) + (cross is not None)
-    blocks = tuple(Block(count, mixer, feed, cross, norms, parallel) for (mixer, feed), count in groups.items())
+    side, side_rows = layers.side_of(word, fields), fields.count("vocab_size_per_layer_input")
+    blocks = tuple(
+        Block(count, mixer, feed, cross, norms, parallel, side) for (mixer, feed), count in groups.items()
+    )
     positions = fields.size("max_position_embeddings") + family.table if family.table is not None else 0
     tied = fields.flag("tie_word_embeddings", default=bool(config.get("tie_word_embeddings", family.tied)))
     made = Architecture(
@@ -91,6 +94,7 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         embedding_norm=word == "bloom",
         relative=relative_of(word, fields),
         context=fields.maybe("max_position_embeddings"),
+        side_vocabulary=side_rows if side else 0,
         draft_layers=next((n for n in map(fields.count, _DRAFTS) if n), 0),
         left_out=_left_out(config),
         source=source,

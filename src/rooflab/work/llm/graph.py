@@ -67,6 +67,8 @@ def graph(
     table = make.weight((model.vocabulary, hidden), make.precision.embedding, "embedding")
     x = make.tensor((tokens, hidden), "bf16")
     make.op("embedding", "gather", (table, ids), (x,), module="embedding", rows=tokens)
+    if model.side_width:
+        _sides(make, model, x, ids)
     number = 0
     for block in model.blocks:
         for _ in range(block.count):
@@ -117,7 +119,27 @@ def _block(make: Maker, model: Architecture, block: Block, x: int, module: str) 
     out = _feed(make, model.hidden, block.feed, fed, make.tokens, f"{module}.mlp")
     if norms > 0:
         out = make.norm(out, model.hidden, model.layer_norm, f"{module}.norm last")
-    return make.pointwise("add", (x, out), module)
+    x = make.pointwise("add", (x, out), module)
+    return _side(make, model, block.side, x, f"{module}.own") if block.side else x
+
+
+def _sides(make: Maker, model: Architecture, x: int, ids: int) -> None:
+    """The layers' own embeddings of the tokens: rows of a table, and a product of the token's vector, added up."""
+    width, name = model.side_width, "layers' own embedding"
+    table = make.weight((model.side_vocabulary, width), make.precision.embedding, name)
+    found = make.tensor((make.tokens, width), "bf16")
+    make.op(name, "gather", (table, ids), (found,), module=name, rows=make.tokens)
+    made = make.linear(x, make.tokens, (width,), model.hidden, name, make.precision.embedding)[0]
+    make.pointwise("add", (make.norm(made, width, False, f"{name}.norm"), found), name)
+
+
+def _side(make: Maker, model: Architecture, width: int, x: int, module: str) -> int:
+    """A layer's own embedding mixed in by a gate of its width and a product back to the hidden size."""
+    form, rows = make.precision.linear, make.tokens
+    gate = make.linear(x, rows, (width,), model.hidden, f"{module}.gate", form)[0]
+    gated = make.pointwise("mul", (gate, make.tensor((rows, width), "bf16")), module)
+    out = make.linear(gated, rows, (model.hidden,), width, f"{module}.project", form)[0]
+    return make.pointwise("add", (x, make.norm(out, model.hidden, False, f"{module}.norm")), module)
 
 
 def _mixer(make: Maker, model: Architecture, mixer: Any, x: int, module: str) -> int:
@@ -130,15 +152,16 @@ def _mixer(make: Maker, model: Architecture, mixer: Any, x: int, module: str) ->
 
 def _attention(make: Maker, hidden: int, a: Attention, x: int, module: str) -> int:
     rows, form = make.tokens, make.precision.attention
-    q, k, v = a.heads * a.size * (1 + a.gate), a.kv_heads * a.size, a.kv_heads * a.values
-    make.linear(x, rows, (q, k, v), hidden, f"{module}.qkv", form, a.bias)
+    q, kv = a.heads * a.size * (1 + a.gate), [int(each) for each in a.kv_parts(a.kv_heads)]
+    make.linear(x, rows, (q, *kv), hidden, f"{module}.qkv", form, a.bias)
     heads = make.tensor((rows, a.heads, a.size), "bf16")
     if a.qk_norm:
         keys = make.tensor((rows, a.kv_heads, a.size), "bf16")
-        for part, width in ((heads, a.heads * a.size), (keys, a.kv_heads * a.size)):
+        parts = ((heads, a.heads * a.size), (keys, a.kv_heads * a.size))
+        for part, width in parts[: 2 - a.borrows]:
             make.norm(part, width if a.qk_norm == "full" else a.size, False, f"{module}.qk_norm")
     if a.rotates:
-        turned = make.tensor((rows, a.heads + a.kv_heads, a.size), "bf16")
+        turned = make.tensor((rows, a.heads + a.kv_heads * (not a.borrows), a.size), "bf16")
         make.pointwise("rope", (turned,), f"{module}.rope")
     out = attend(make, a.heads, a.kv_heads, a.size, a.values, a.window, a.causal, module)
     if a.gate:

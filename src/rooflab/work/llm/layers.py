@@ -43,7 +43,10 @@ def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | 
 def attention_of(family: Family, word: str, fields: Fields, number: int) -> Attention:
     """Softmax attention of layer `number`."""
     window = _window(fields, word, number)
-    own = "swa_" if window else ""  # layers with a window may have heads of their own (MiMo)
+    # Layers with a window may have heads of their own (MiMo), or those without (Gemma 4).
+    own = "swa_" if window else ""
+    if word == "gemma4" and not window:
+        return _gemma4_global(family, fields, number)
     heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
     heads = fields.size(f"{own}num_attention_heads", heads)
     size = fields.maybe(f"{own}head_dim") or fields.maybe("head_dim") or fields.maybe("d_kv")
@@ -75,8 +78,40 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
         gate=word in ("qwen3_next", "qwen3_5", "qwen3_5_moe", "afmoe"),
         qk_norm="head" if fields.flag(_QK_NORMS.get(word, "")) else family.qk_norm,
         rotates=family.rotates and fields.get("position_embedding_type") not in ("nope", "none"),
+        borrows=word == "gemma4" and _borrows(fields, number),
         sinks=word == "gpt_oss" or (word == "mimo_v2_flash" and window > 0),
     )
+
+
+def _gemma4_global(family: Family, fields: Fields, number: int) -> Attention:
+    """A layer of Gemma 4 that sees all: wider heads, and where keys and values are one, as many as are stated."""
+    heads, one_kv = fields.size("num_attention_heads"), fields.flag("attention_k_eq_v")
+    kv_heads = fields.size("num_key_value_heads", heads)
+    listed = fields.get("per_layer_config")  # as files saved by transformers 5 have it, by layer
+    own = Fields(listed.get(str(number), {}) if isinstance(listed, dict) else {}, fields.source)
+    stated = own.maybe("num_key_value_heads") or fields.maybe("num_global_key_value_heads")
+    size = own.maybe("head_dim") or fields.size("global_head_dim", 512)
+    return Attention(
+        heads=heads,
+        kv_heads=stated if one_kv and stated else kv_heads,
+        size=size,
+        values=size,
+        bias=fields.flag("attention_bias"),
+        out_bias=fields.flag("attention_bias"),
+        qk_norm=family.qk_norm,
+        borrows=_borrows(fields, number),
+        one_kv=one_kv,
+    )
+
+
+def _borrows(fields: Fields, number: int) -> bool:
+    """Whether layer `number` is among the last ones, which attend to an earlier layer's keys and values."""
+    return number >= fields.layers() - fields.count("num_kv_shared_layers")
+
+
+def side_of(word: str, fields: Fields) -> int:
+    """Elements of the embedding that each layer has of its own; 0 for none."""
+    return fields.count("hidden_size_per_layer_input") if word == "gemma4" else 0
 
 
 # The field that says whether q and k are normalised head by head.
@@ -119,7 +154,7 @@ def _window(fields: Fields, word: str, number: int) -> int:
         return window if listed[number] else 0
     if isinstance(pattern, str) and pattern:  # EXAONE: L for local, G for global, over and over
         return window if pattern[number % len(pattern)] == "L" else 0
-    if pattern is not None or word in ("gemma3", "cohere2", "olmo3"):
+    if pattern is not None or word in ("gemma3", "gemma4", "cohere2", "olmo3"):
         return window if (number + 1) % fields.size("sliding_window_pattern", _PATTERN.get(word, 6)) else 0
     if word.startswith("qwen"):  # the first `max_window_layers` see all
         return window if fields.flag("use_sliding_window") and number >= fields.count("max_window_layers") else 0
@@ -206,7 +241,7 @@ def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Exp
     readers = {
         "mixtral": _mixtral, "qwen": _qwen, "deepseek": _deepseek, "minimax": _mixtral, "gpt_oss": _gpt_oss,
         "llama4": _llama4, "nemotron_h": _nemotron, "jamba": _jamba, "granite": _granite, "ernie": _ernie,
-        "hunyuan": _hunyuan,
+        "hunyuan": _hunyuan, "gemma4": _gemma4,
     }  # fmt: skip
     if family.feed == "none":
         return None
@@ -315,6 +350,19 @@ def _nemotron(family: Family, fields: Fields, number: int) -> Mlp | Experts | No
     )
 
 
+def _gemma4(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    wide = fields.flag("use_double_wide_mlp") and _borrows(fields, number)
+    inner = fields.size("intermediate_size") * (2 if wide else 1)
+    if not fields.flag("enable_moe_block"):
+        return Mlp(inner)
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("moe_intermediate_size"),
+        shared=inner,  # the dense part, which every token passes too
+    )
+
+
 def _jamba(family: Family, fields: Fields, number: int) -> Mlp | Experts:
     if number % fields.size("expert_layer_period", 2) != fields.count("expert_layer_offset", 1):
         return Mlp(fields.size("intermediate_size"))
@@ -386,6 +434,9 @@ def norms_of(family: Family, word: str, fields: Fields) -> int:
         return 1 if fields.flag("parallel_attn", True) else 2
     if word == "gpt_neox":
         return 2
+    if word == "gemma4":  # one more after each layer's own embedding, three more around experts
+        own = 1 if fields.count("hidden_size_per_layer_input") else 0
+        return family.norms + own + (3 if fields.flag("enable_moe_block") else 0)
     if fields.flag("use_post_norm"):  # after attention and after the feed-forward part, beside those before
         return 4
     return family.norms
