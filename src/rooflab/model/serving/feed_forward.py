@@ -19,7 +19,7 @@ from rooflab.model.serving.kernels import (
     pointwise,
     product,
 )
-from rooflab.model.serving.mixers import linear
+from rooflab.model.serving.projections import linear
 from rooflab.work.llm.architecture import Experts, Mlp
 from rooflab.work.llm.formats import WeightFormat
 

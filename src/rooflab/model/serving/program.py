@@ -9,7 +9,7 @@ import numpy as np
 
 from rooflab.model.engines.engine import Engine
 from rooflab.model.parallel.layout import Layout
-from rooflab.model.serving import beside, feed_forward, ggml, mixers
+from rooflab.model.serving import attention, beside, feed_forward, ggml, mixers, projections
 from rooflab.model.serving.batch import Batch, Number
 from rooflab.model.serving.extras import NONE, Extras
 from rooflab.model.serving.kernels import HALF_BYTES, Kernel, collective, lookup, norm, pointwise
@@ -140,7 +140,7 @@ def block_kernels(run: Run, block: Block) -> list[Kernel]:
         made += mixers.kernels(run, block.mixer, block.count)
         made += reduced(run, "attention", block.count)
     if block.cross is not None:
-        made += mixers.cross(run, block.cross, block.count)
+        made += attention.cross(run, block.cross, block.count)
         made += reduced(run, "attention", block.count)
     if block.feed is not None:
         made += feed_forward.kernels(run, block.feed, block.count)
@@ -199,7 +199,9 @@ def _head(run: Run) -> list[Kernel]:
     columns, hidden = float(-(-run.model.vocabulary // ways)), float(run.model.hidden)
     made = [
         *normalised(run, 1.0),
-        *mixers.products(run, "head", "project to the vocabulary", 1.0, rows, columns, hidden, run.precision.head),
+        *projections.products(
+            run, "head", "project to the vocabulary", 1.0, rows, columns, hidden, run.precision.head
+        ),
     ]
     logits = rows * float(run.model.vocabulary)
     if ways > 1:

@@ -1,0 +1,203 @@
+"""The kernels of latent attention on one rank, with the indexer that picks keys for each query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rooflab.model.parallel.layout import share
+from rooflab.model.serving import latent_cache
+from rooflab.model.serving.attention import passed_on
+from rooflab.model.serving.batch import Number
+from rooflab.model.serving.kernels import (
+    HALF_BYTES,
+    Kernel,
+    attention,
+    grouped,
+    norm,
+    pointwise,
+    product,
+    rows_of_blocks,
+)
+from rooflab.model.serving.projections import LAYER, linear, projected
+from rooflab.work.llm.architecture import Latent
+
+if TYPE_CHECKING:
+    from rooflab.model.serving.program import Run
+
+
+def _latent_writes(run: Run, count: float, heads: float, turned: float, kept: float) -> list[Kernel]:
+    """The kernels that turn `turned` elements of a token's q and write the `kept` ones of its latent vector."""
+    batch, item = run.batch, run.precision.cache_bytes
+
+    def write(name: str, tokens: Number, blocks: Number, threads: float) -> Kernel:
+        read, written = (turned + kept) * HALF_BYTES, turned * HALF_BYTES + kept * item
+        return rows_of_blocks(LAYER, name, count, blocks, threads, tokens * read, tokens * written)
+
+    if not run.engine.joins_rope_and_cache:
+        return [write("positions and cache", run.tokens, run.tokens, 512.0)]
+    narrow, singles = item < HALF_BYTES, batch.decode_sequences * batch.decode_tokens
+    of_prompts = (batch.prefill_tokens, batch.prefill_sequences)
+    prompts = latent_cache.tensorrt_blocks(*of_prompts, heads, decode=False, narrow=narrow)
+    decode = latent_cache.tensorrt_blocks(singles, 1.0, heads, decode=True, narrow=narrow)
+    return [
+        write("positions and cache (prompts)", batch.prefill_tokens * batch.prefill_sequences, *prompts),
+        write("positions and cache (one token each)", singles, *decode),
+    ]
+
+
+def kernels(run: Run, a: Latent, count: float) -> list[Kernel]:
+    """Prompts expand the latent vector to keys and values; single tokens meet it, with q projected to its size."""
+    hidden, tokens, batch, stored = float(run.model.hidden), run.tokens, run.batch, run.precision.attention
+    heads, item = share(a.heads, run.layout.tensor), run.precision.cache_bytes
+    size = a.plain + a.rotary
+    first = (a.q_rank or heads * size, a.kv_rank + a.rotary)
+    made = linear(run, LAYER, "project to latent vectors", count, tokens, first, hidden, stored, scaled=True)
+    made.append(
+        norm(LAYER, "normalise latent vectors", count, tokens, float(sum(first)), reads=2.0, writes=2.0, warm=2.0)
+    )
+    if a.q_rank:
+        made += linear(
+            run, LAYER, "project to q", count, tokens, (float(heads * size),), float(a.q_rank), stored, scaled=True
+        )
+    kept = float(a.kv_rank + a.rotary)
+    made += _latent_writes(run, count, float(heads), heads * a.rotary, kept)
+    seen = batch.prefill_sequences * (batch.prefill_tokens + batch.prefill_context)
+    if a.index_top:
+        made += _index(run, a, count)
+    made.append(
+        product(
+            LAYER,
+            "expand keys and values",
+            count,
+            seen,
+            float(heads * (a.plain + a.values)),
+            float(a.kv_rank),
+            stored,
+        )
+    )
+    narrow = run.precision.cache == "fp8" and run.engine.narrow_prompts
+    if narrow:
+        new = batch.prefill_sequences * batch.prefill_tokens
+        narrowed = heads * (new * size + seen * (size + a.values))
+        made.append(
+            pointwise(LAYER, "q, keys and values to 8 bits", count, narrowed, reads=HALF_BYTES, writes=1.0)
+        )
+    made.append(
+        attention(
+            LAYER,
+            "attend (prompts)",
+            count,
+            sequences=batch.prefill_sequences,
+            new=batch.prefill_tokens,
+            before=batch.prefill_context,
+            heads=heads,
+            kv_heads=heads,
+            size=size,
+            values=a.values,
+            planned=True,
+            limit=a.index_top,
+            dtype="fp8" if narrow else "bf16",
+            kernel=run.engine.latent_kernel(run.family, decodes=False),
+        )
+    )
+    single = batch.decode_sequences
+    bf16 = run.precision.embedding
+    made.append(
+        grouped(
+            LAYER,
+            "q to the latent space",
+            count,
+            single * batch.decode_tokens * heads,
+            float(a.kv_rank),
+            float(a.plain),
+            heads,
+            bf16,
+            even=True,
+        )
+    )
+    made.append(
+        attention(
+            LAYER,
+            "attend (one token each)",
+            count,
+            sequences=single,
+            new=batch.decode_tokens,
+            before=np.maximum(batch.decode_context - 1.0, 0.0),
+            heads=heads,
+            kv_heads=1.0,
+            size=a.kv_rank + a.rotary,
+            values=a.kv_rank,
+            cached_bytes=run.engine.latent_bytes(run.family, item),
+            v_in_k=True,
+            planned=True,
+            limit=a.index_top,
+            dtype=run.engine.latent_format(run.family, item, chooses=bool(a.index_top)),
+            kernel=run.engine.latent_kernel(run.family, decodes=True),
+        )
+    )
+    made.append(
+        grouped(
+            LAYER,
+            "values from the latent space",
+            count,
+            single * batch.decode_tokens * heads,
+            float(a.values),
+            float(a.kv_rank),
+            heads,
+            bf16,
+            even=True,
+        )
+    )
+    made += passed_on(run, count, kept, float(heads * a.kv_rank))
+    made += projected(run, count, float(heads * a.values))
+    return made
+
+
+def _index(run: Run, a: Latent, count: float) -> list[Kernel]:
+    """The lightning indexer: every token scores all keys before it in few small heads, and keeps the best."""
+    tokens, batch, hidden = run.tokens, run.batch, float(run.model.hidden)
+    stored = run.precision.attention
+    width = float(a.index_heads * a.index_size)
+    made = linear(run, LAYER, "index: project q", count, tokens, (width,), float(a.q_rank or hidden), stored)
+    made += linear(
+        run,
+        LAYER,
+        "index: project keys and weights",
+        count,
+        tokens,
+        (float(a.index_size + a.index_heads),),
+        hidden,
+        stored,
+    )
+    for name, sequences, new, before in (
+        ("prompts", batch.prefill_sequences, batch.prefill_tokens, batch.prefill_context),
+        (
+            "one token each",
+            batch.decode_sequences,
+            batch.decode_tokens,
+            np.maximum(batch.decode_context - 1.0, 0.0),
+        ),
+    ):
+        made.append(
+            attention(
+                LAYER,
+                f"index: score ({name})",
+                count,
+                sequences=sequences,
+                new=new,
+                before=before,
+                heads=float(a.index_heads),
+                kv_heads=1.0,
+                size=a.index_size,
+                values=1,
+                cached_bytes=1.0,
+                dtype="fp8",
+                v_in_k=True,
+                planned=True,
+            )
+        )
+        scores = sequences * new * (before + (new + 1) / 2)
+        made.append(pointwise(LAYER, f"index: keep the best ({name})", count, scores, reads=4.0, writes=0.0))
+    return made
