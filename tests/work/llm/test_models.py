@@ -307,3 +307,61 @@ def test_kinds_of_fewer_layers_than_there_are_are_refused() -> None:
         config.architecture(
             _PLAIN | {"sliding_window": 8, "layer_types": ["full_attention"] * 2}, "x", "config.json"
         )
+
+
+def nas(*layers_: dict) -> dict:
+    return {
+        "model_type": "nemotron-nas", "hidden_size": 8192, "num_attention_heads": 64, "vocab_size": 128256,
+        "num_hidden_layers": len(layers_), "intermediate_size": None, "num_key_value_heads": None,
+        "block_configs": list(layers_),
+    }  # fmt: skip
+
+
+def test_layers_that_a_search_chose_have_sizes_of_their_own():
+    whole = {"attention": {"n_heads_in_group": 8}, "ffn": {"ffn_mult": 5.25}}
+    none = {"attention": {"n_heads_in_group": None, "no_op": True}, "ffn": {"ffn_mult": 1.3125}}
+    model = config.architecture(nas(whole, none, none), "nas", "config.json")
+    first, others = model.blocks
+    assert first.mixer is not None
+    # 2/3 of 5.25 times 8192 is 28,672 as Llama 70B's; of 1.3125, 7,168.
+    assert (first.count, first.mixer.kv_heads, first.feed.inner) == (1, 8, 28672)
+    assert (others.count, others.mixer, others.feed.inner) == (2, None, 7168)
+
+
+@pytest.mark.parametrize(
+    ("layer", "said"),
+    [
+        (
+            {"ffn": {"ffn_mult": 2}},
+            "block_configs has no attention of layer 0, expected one",
+        ),
+        (
+            {"attention": {"n_heads_in_group": 8}, "ffn": {"ffn_mult": -1}},
+            "ffn_mult is -1, expected a number",
+        ),
+        ({"attention": {"replace_with_linear": True}, "ffn": {"ffn_mult": 1}}, "replaced with one product"),
+    ],
+)
+def test_a_layer_that_no_search_describes_is_refused(layer, said):
+    with pytest.raises(RooflabError, match=said):
+        config.architecture(nas(layer), "nas", "config.json")
+
+
+def test_heads_of_keys_and_values_may_be_listed_by_layer():
+    deci = {**LLAMA, "model_type": "deci", "num_hidden_layers": 2, "num_key_value_heads_per_layer": [4, 1]}
+    deci.pop("num_key_value_heads", None)
+    made = config.architecture(deci, "deci", "config.json")
+    assert [each.mixer.kv_heads for each in made.blocks] == [4, 1]
+
+
+def test_a_tower_s_sizes_by_other_names_count_and_without_any_it_is_refused():
+    whole = {**LLAMA, "vision_config": {"layers": 3, "width": 128, "mlp_ratio": 2.0, "patch_size": 14}}
+    tower = config.architecture(whole, "vl", "config.json").tower
+    assert (tower.hidden, tower.blocks[0].count, tower.blocks[0].feed.inner) == (128, 3, 256)
+    with pytest.raises(RooflabError, match="vision_config: no field hidden_size"):
+        config.architecture({**LLAMA, "vision_config": {"patch_size": 14}}, "vl", "config.json")
+
+
+def test_an_encoder_of_sound_that_is_not_read_is_named():
+    whole = {**LLAMA, "audio_processor": {"config": {"num_blocks": 24}}}
+    assert config.architecture(whole, "mm", "config.json").left_out == ("audio_processor",)

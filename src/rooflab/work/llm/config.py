@@ -126,8 +126,12 @@ def _left_out(config: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(
         name
         for name, value in sorted(config.items())
-        if name.endswith("_config") and name not in _READ and isinstance(value, Mapping)
-        and any(value.get(word) for word in (*_DEPTHS, *_LANGUAGE))
+        if isinstance(value, Mapping)
+        and (
+            name == "audio_processor"  # Phi-4-multimodal's encoder of sound
+            or (name.endswith("_config") and name not in _READ
+                and any(value.get(word) for word in (*_DEPTHS, *_LANGUAGE)))
+        )
     )  # fmt: skip
 
 

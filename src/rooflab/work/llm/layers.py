@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from rooflab.errors import RooflabError
 from rooflab.work.llm.architecture import Attention, Delta, Experts, Latent, Mixer, Mlp, StateSpace
 from rooflab.work.llm.families import Family
@@ -12,6 +14,8 @@ def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | 
     """The mixer of layer `number`; None where it has none."""
     if family.mixer == "latent":
         return _latent(fields)
+    if family.mixer == "chosen":
+        return _chosen_attention(family, word, fields, number)
     if family.mixer == "delta" and _is_linear(fields, number):
         return Delta(
             heads=fields.size("linear_num_key_heads"),
@@ -38,6 +42,38 @@ def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | 
     ):
         return _mamba(word, fields)
     return attention_of(family, word, fields, number)
+
+
+def _chosen(fields: Fields, number: int, part: str) -> Fields | None:
+    """What a search chose for a part ("attention", "ffn") of layer `number`; None for nothing at all (a no-op).
+
+    Raises:
+        RooflabError: a list without the layer, or a part of which no sizes are known.
+    """
+    listed = fields.get("block_configs")
+    if not isinstance(listed, list) or number >= len(listed) or not isinstance(listed[number].get(part), dict):
+        raise RooflabError(
+            f"{fields.source}: block_configs has no {part} of layer {number}, expected one for each of "
+            f"{fields.layers()} layers"
+        )
+    found = Fields(listed[number][part], f"{fields.source}: block_configs[{number}].{part}")
+    if found.flag("replace_with_linear"):
+        raise RooflabError(f"{found.source} is replaced with one product, which is not modelled")
+    return None if found.flag("no_op") else found
+
+
+def _chosen_attention(family: Family, word: str, fields: Fields, number: int) -> Attention | None:
+    """Of Nemotron-NAS: so many heads of queries share one of keys and values, or nothing attends."""
+    if not isinstance(fields.get("block_configs"), list):  # DeciLM-7B: heads of keys and values by layer
+        shared = fields.get("num_key_value_heads_per_layer")
+        made = attention_of(family, word, fields, number)
+        own = shared[number] if isinstance(shared, list) and number < len(shared) else made.kv_heads
+        return dataclasses.replace(made, kv_heads=own)
+    found = _chosen(fields, number, "attention")
+    if found is None:
+        return None
+    made = attention_of(family, word, fields, number)
+    return dataclasses.replace(made, kv_heads=made.heads // found.size("n_heads_in_group"))
 
 
 def attention_of(family: Family, word: str, fields: Fields, number: int) -> Attention:
@@ -242,6 +278,7 @@ def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Exp
         "mixtral": _mixtral, "qwen": _qwen, "deepseek": _deepseek, "minimax": _mixtral, "gpt_oss": _gpt_oss,
         "llama4": _llama4, "nemotron_h": _nemotron, "jamba": _jamba, "granite": _granite, "ernie": _ernie,
         "hunyuan": _hunyuan, "gemma4": _gemma4,
+        "chosen": _chosen_feed,
     }  # fmt: skip
     if family.feed == "none":
         return None
@@ -348,6 +385,19 @@ def _nemotron(family: Family, fields: Fields, number: int) -> Mlp | Experts | No
         gated=False,
         shared=fields.count("n_shared_experts", 1) * fields.count("moe_shared_expert_intermediate_size"),
     )
+
+
+def _chosen_feed(family: Family, fields: Fields, number: int) -> Mlp | None:
+    """As wide as a multiple of the hidden size says, rounded up to 256 (DeciLM's modeling_decilm.py)."""
+    if not isinstance(fields.get("block_configs"), list):
+        return Mlp(fields.size("intermediate_size"))
+    found = _chosen(fields, number, "ffn")
+    if found is None:
+        return None
+    multiple = found.get("ffn_mult")
+    if isinstance(multiple, bool) or not isinstance(multiple, (int, float)) or multiple <= 0:
+        raise RooflabError(f"{found.source}: ffn_mult is {multiple!r}, expected a number above 0")
+    return Mlp(-(-int(2 * multiple * fields.size("hidden_size") / 3) // 256) * 256)
 
 
 def _gemma4(family: Family, fields: Fields, number: int) -> Mlp | Experts:

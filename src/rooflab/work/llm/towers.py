@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rooflab.errors import RooflabError
 from rooflab.work.llm import defaults, layers
 from rooflab.work.llm.architecture import Attention, Block, Mlp, Tower
 from rooflab.work.llm.families import Family
@@ -77,12 +78,14 @@ def tower_of(config: Mapping[str, Any], hidden: int) -> Tower | None:
     outer, kind = Fields(config, "config"), defaults.type_of(config, "vision_config")
     fields = Fields({name: _one(value) for name, value in found.items()}, "vision_config")
     word = defaults.word(config.get("model_type"))
-    width = fields.maybe("embed_dim") or fields.size("hidden_size", 0) or 0
+    width = fields.maybe("embed_dim") or fields.maybe("hidden_size") or fields.maybe("width") or 0
+    if not width:
+        raise RooflabError("vision_config: no field hidden_size (also called embed_dim, width)")
     if word in ("qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"):
         width = fields.size("hidden_size")
     heads = fields.size("num_attention_heads", fields.size("num_heads", 16))
     size = width // heads
-    count = fields.size("depth", fields.size("num_hidden_layers", 1))
+    count = fields.size("depth", fields.size("num_hidden_layers", fields.size("layers", 1)))
     inner = fields.size("intermediate_size", int(width * float(found.get("mlp_ratio", 4))))
     if kind.startswith(
         "glm4v"

@@ -20,7 +20,7 @@ _INERT = re.compile(
     r"max_window_layers|use_sliding_window|model_type|is_encoder_decoder|is_decoder|chunk_size|mamba_chunk_size|"
     r"qk_head_dim|head_dim|num_attention_heads|num_key_value_heads|original_max_position_embeddings|"
     r"num_decoder_layers|floor_scale|dim_model_base|logits_to_keep|max_source_positions|median_filter_width|"
-    r"use_bfloat16|use_flash_attn|gradient_checkpointing|use_cache|embedding_fraction|num_nextn_predict_layers|"
+    r"use_bfloat16|use_flash_attn|gradient_checkpointing|use_cache|embedding_fraction|num_nextn_predict_layers|num_mtp_layers|n_ctx|"
     r"num_mtp_modules|mtp_.*|use_mtp|sep_token|expert_capacity|norm_topk_prob|moe_router.*|use_associative_scan|"
     r"rescale_.*|residual_.*|attn_temperature_tuning|alibi.*|use_mambapy|layer_norm_elementwise_affine|"
     r"time_step_.*|mamba_dt_.*|swiglu.*|is_gated_act|enable_bias|do_layer_norm_before|learned_pos_emb|no_bias|"
