@@ -30,7 +30,7 @@ import rooflab
 from rooflab.model import collectives, peers
 from rooflab.model.engines.engine import Engine, engine
 from rooflab.model.kernels.gpu import attention as gpu_attention
-from rooflab.model.serving import kernels, latent_cache
+from rooflab.model.serving import kernels, latent_cache, row_kernels
 from rooflab.model.serving.kernels import Kernel
 from rooflab.work.llm.formats import weight_format
 
@@ -140,7 +140,7 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
         made = [dataclasses.replace(attention, warm_bytes=attention.read_bytes)]
         if table.engine == "sglang" and item == 1.0:
             made += [
-                kernels.pointwise("attention", "cast", 1.0, each, reads=2.0, writes=1.0)
+                row_kernels.pointwise("attention", "cast", 1.0, each, reads=2.0, writes=1.0)
                 for each in _casts(kernel, tokens * heads * size, tokens * row_bytes / 2.0, given_narrow)
             ]
         given = 1.0 if given_narrow and table.engine == "sglang" and not kernel.startswith("trtllm_gen") else 2.0
@@ -177,7 +177,7 @@ def _by_index(tokens: np.ndarray, kernel: str, *, apart: bool) -> list[Kernel]:
     """
     each = tokens if apart else 0.0 * tokens
     count = 5 if kernel.startswith("fa_") else 2
-    return [kernels.pointwise("attention", "index", 1.0, each, reads=4.0, writes=8.0) for _ in range(count)]
+    return [row_kernels.pointwise("attention", "index", 1.0, each, reads=4.0, writes=8.0) for _ in range(count)]
 
 
 _HEADS = ("num_heads", "num_key_value_heads", "head_dim", "window_size")
@@ -200,7 +200,7 @@ def _write(
     tokens = sequences * new
     blocks = sequences * np.ceil(new / max(1, 2048 // size)) * heads if q else tokens
     threads = 256.0 if q else min(512.0, kept / 2.0)
-    return kernels.rows_of_blocks(
+    return row_kernels.rows_of_blocks(
         "attention", "positions and cache", 1.0, blocks, threads,
         tokens * (q * 2.0 + kept * given), tokens * (q * 2.0 + kept * item),
     )  # fmt: skip
@@ -255,18 +255,18 @@ def _latent(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray, np
         if table.engine == "trtllm":
             alike = (tokens, 1.0) if decode else (new, sequences)
             blocks, threads = latent_cache.tensorrt_blocks(*alike, float(heads), decode=decode, narrow=item == 1.0)
-        write = kernels.rows_of_blocks(
+        write = row_kernels.rows_of_blocks(
             "attention", "positions and cache", 1.0, blocks, threads, tokens * (heads * 64 + 576.0) * 2.0,
             tokens * (heads * 128.0 + 576.0 * item),
         )  # fmt: skip
         made = [write, attention]
         if widened:
             kept = sequences * (step + new) * 576.0
-            made.append(kernels.pointwise("attention", "widen", 1.0, kept, reads=1.0, writes=2.0, casts=True))
+            made.append(row_kernels.pointwise("attention", "widen", 1.0, kept, reads=1.0, writes=2.0, casts=True))
         if item == 1.0 and not decode and table.engine == "trtllm":
             # q, keys and values are brought to 8 bits before (kernels/mlaKernels.cu).
             narrowed = tokens * heads * (192.0 + 192.0 + 128.0)
-            made.append(kernels.pointwise("attention", "to 8 bits", 1.0, narrowed, reads=2.0, writes=1.0))
+            made.append(row_kernels.pointwise("attention", "to 8 bits", 1.0, narrowed, reads=2.0, writes=1.0))
         if table.engine == "vllm":
             made += _expanded(tokens, heads, absorbed=absorbed)
         found[numbers], spreads[numbers] = timed(made, part)
@@ -286,11 +286,11 @@ def _expanded(tokens: np.ndarray, heads: int, *, absorbed: bool) -> list[Kernel]
     if not absorbed:
         return [
             kernels.product("attention", "expand keys and values", 1.0, tokens, heads * 256.0, 512.0, bf16),
-            kernels.pointwise("attention", "join keys", 1.0, each * 192.0, reads=2.0, writes=2.0),
+            row_kernels.pointwise("attention", "join keys", 1.0, each * 192.0, reads=2.0, writes=2.0),
         ]
     return [
         kernels.grouped("attention", "q to the latent space", 1.0, each, 512.0, 128.0, heads, bf16, even=True),
-        kernels.pointwise("attention", "join q", 1.0, each * 576.0, reads=2.0, writes=2.0),
+        row_kernels.pointwise("attention", "join q", 1.0, each * 576.0, reads=2.0, writes=2.0),
         kernels.grouped("attention", "out of the latent space", 1.0, each, 128.0, 512.0, heads, bf16, even=True),
     ]
 
@@ -303,7 +303,7 @@ def _all_reduce(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
     network = collectives.network(rooflab.machine(NODES[table.card]))
     nbytes, ranks = table.column("message_size") * 2.0, table.column("num_gpus")
     eager = "eager" in (table.rows[0].get("backend") or "")
-    copy = kernels.pointwise("communication", "copy", 1.0, nbytes / 2.0, reads=2.0, writes=2.0)
+    copy = row_kernels.pointwise("communication", "copy", 1.0, nbytes / 2.0, reads=2.0, writes=2.0)
     copy_s = timed([copy], table)[0]
     seconds, calls = np.zeros_like(nbytes), np.ones_like(nbytes)
     for ways in np.unique(ranks):

@@ -12,7 +12,7 @@ from layer_rows import TRITON, Row, Table, launched, timed
 
 from rooflab.model.device import cache_residency
 from rooflab.model.engines.engine import Engine
-from rooflab.model.serving import kernels
+from rooflab.model.serving import kernels, row_kernels
 from rooflab.model.serving.kernels import Kernel
 from rooflab.work.llm.formats import weight_format
 
@@ -36,9 +36,9 @@ def linear(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
             # One scale of the whole: cleared, found, inverted, before the cast.
             if (table.engine, word) == ("trtllm", "fp8"):
                 made += [
-                    kernels.pointwise("linear", "clear", 1.0, np.ones_like(m), reads=4.0, writes=4.0),
-                    kernels.norm("linear", "largest", 1.0, m, k, reads=2.0, writes=0.0, warm=2.0),
-                    kernels.pointwise("linear", "invert", 1.0, np.ones_like(m), reads=4.0, writes=4.0),
+                    row_kernels.pointwise("linear", "clear", 1.0, np.ones_like(m), reads=4.0, writes=4.0),
+                    row_kernels.norm("linear", "largest", 1.0, m, k, reads=2.0, writes=0.0, warm=2.0),
+                    row_kernels.pointwise("linear", "invert", 1.0, np.ones_like(m), reads=4.0, writes=4.0),
                 ]
         found[numbers], spreads[numbers] = timed(_in_turn(made, word, part), part)
         if _is_plugin(part):
@@ -67,8 +67,8 @@ def _scaled(m: np.ndarray, k: np.ndarray, compiled: bool) -> Kernel:
     """
     if compiled:
         turns = np.ceil(k / 2048.0) - 1.0
-        return kernels.rows_of_blocks("linear", "scale activations", 1.0, m, 1024.0, m * k * 2.0, m * k, turns)
-    return kernels.norm("linear", "scale activations", 1.0, m, k, reads=2.0, writes=1.0, warm=2.0)
+        return row_kernels.rows_of_blocks("linear", "scale activations", 1.0, m, 1024.0, m * k * 2.0, m * k, turns)
+    return row_kernels.norm("linear", "scale activations", 1.0, m, k, reads=2.0, writes=1.0, warm=2.0)
 
 
 class _Turns(NamedTuple):

@@ -18,7 +18,7 @@ from rooflab.model.engines.engine import load as load_engine
 from rooflab.model.kernels.gpu import matmul as gpu_matmul
 from rooflab.model.parallel.layout import Layout
 from rooflab.model.parallel.memory import check_fits
-from rooflab.model.serving import kernels, timing
+from rooflab.model.serving import row_kernels, timing
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.choose import Wanted, rules_of
 from rooflab.model.serving.feed_forward import Routed, expert_kernels, load
@@ -45,8 +45,8 @@ def test_products_of_a_step_are_two_flop_a_weight_and_token() -> None:
 
 def test_what_only_writes_takes_its_time() -> None:
     # 1 GB of zeros at less than 3.352 TB/s.
-    zeros = kernels.pointwise("l", "zeros", 1.0, 5e8, reads=0.0, writes=2.0)
-    none = kernels.pointwise("l", "zeros", 1.0, 0.0, reads=0.0, writes=2.0)
+    zeros = row_kernels.pointwise("l", "zeros", 1.0, 5e8, reads=0.0, writes=2.0)
+    none = row_kernels.pointwise("l", "zeros", 1.0, 0.0, reads=0.0, writes=2.0)
     some, nothing = timing.timed([zeros, none], device_of(rooflab.machine("h100-sxm")), None, 1)
     assert some.seconds[0] > 1e9 / 3.352e12
     assert nothing.seconds[0] == 0.0

@@ -11,16 +11,9 @@ from rooflab.model.kernels.gpu import attention as gpu_attention
 from rooflab.model.parallel.layout import share
 from rooflab.model.serving import beside
 from rooflab.model.serving.batch import Number
-from rooflab.model.serving.kernels import (
-    HALF_BYTES,
-    Kernel,
-    attention,
-    collective,
-    norm,
-    pointwise,
-    rows_of_blocks,
-)
+from rooflab.model.serving.kernels import HALF_BYTES, Kernel, attention, collective
 from rooflab.model.serving.projections import LAYER, linear, projected
+from rooflab.model.serving.row_kernels import norm, pointwise, rows_of_blocks
 from rooflab.work.llm.architecture import Attention
 
 if TYPE_CHECKING:

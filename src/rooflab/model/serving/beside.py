@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rooflab.model.serving.batch import Batch, Number
-from rooflab.model.serving.kernels import Kernel, grouped, lookup, norm, pointwise, product
+from rooflab.model.serving.kernels import Kernel, grouped, product
+from rooflab.model.serving.row_kernels import lookup, norm, pointwise
 from rooflab.work.llm.architecture import Architecture, Tower
 
 if TYPE_CHECKING:

@@ -10,16 +10,9 @@ from rooflab.model.engines.engine import Engine
 from rooflab.model.kernels.gpu.matmul import ALIGNED_BYTES
 from rooflab.model.serving import ggml
 from rooflab.model.serving.batch import Number
-from rooflab.model.serving.kernels import (
-    HALF_BYTES,
-    Kernel,
-    collective,
-    grouped,
-    norm,
-    pointwise,
-    product,
-)
+from rooflab.model.serving.kernels import HALF_BYTES, Kernel, collective, grouped, product
 from rooflab.model.serving.projections import linear
+from rooflab.model.serving.row_kernels import norm, pointwise
 from rooflab.work.llm.architecture import Experts, Mlp
 from rooflab.work.llm.formats import WeightFormat
 

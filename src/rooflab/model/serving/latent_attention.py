@@ -10,17 +10,9 @@ from rooflab.model.parallel.layout import share
 from rooflab.model.serving import latent_cache
 from rooflab.model.serving.attention import passed_on
 from rooflab.model.serving.batch import Number
-from rooflab.model.serving.kernels import (
-    HALF_BYTES,
-    Kernel,
-    attention,
-    grouped,
-    norm,
-    pointwise,
-    product,
-    rows_of_blocks,
-)
+from rooflab.model.serving.kernels import HALF_BYTES, Kernel, attention, grouped, product
 from rooflab.model.serving.projections import LAYER, linear, projected
+from rooflab.model.serving.row_kernels import norm, pointwise, rows_of_blocks
 from rooflab.work.llm.architecture import Latent
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from rooflab.model.parallel.layout import Layout
 from rooflab.model.serving import attention, beside, feed_forward, ggml, mixers, projections
 from rooflab.model.serving.batch import Batch, Number
 from rooflab.model.serving.extras import NONE, Extras
-from rooflab.model.serving.kernels import HALF_BYTES, Kernel, collective, lookup, norm, pointwise
+from rooflab.model.serving.kernels import HALF_BYTES, Kernel, collective
+from rooflab.model.serving.row_kernels import lookup, norm, pointwise
 from rooflab.work.llm.architecture import Architecture, Block
 from rooflab.work.llm.precision import Precision
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from rooflab.model.serving import beside, ggml_products
 from rooflab.model.serving.batch import Number
-from rooflab.model.serving.kernels import HALF_BYTES, Kernel, norm, pointwise, product
+from rooflab.model.serving.kernels import HALF_BYTES, Kernel, product
+from rooflab.model.serving.row_kernels import norm, pointwise
 from rooflab.work.llm.formats import WeightFormat, weight_format
 
 if TYPE_CHECKING:

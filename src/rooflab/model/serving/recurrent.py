@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rooflab.model.serving.kernels import Kernel, grouped, norm, pointwise
+from rooflab.model.serving.kernels import Kernel, grouped
 from rooflab.model.serving.projections import LAYER, linear
+from rooflab.model.serving.row_kernels import norm, pointwise
 from rooflab.work.llm.architecture import Delta, StateSpace
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from rooflab.model.device.device import Device
 from rooflab.model.kernels import generic
 from rooflab.model.kernels.common import Columns, Mechanism
 from rooflab.model.kernels.gpu import attention, blocks, gather, ggml, matmul, normalization, stream
-from rooflab.model.serving.kernels import Kernel, Number, peak_s, states_peak
+from rooflab.model.serving.kernels import Kernel, Number
+from rooflab.model.serving.peaks import peak_s, states_peak
 
 _MECHANISMS: dict[str, Mechanism] = {
     "matmul": matmul.MECHANISM,

@@ -17,7 +17,7 @@ from rooflab.model.kernels.common import Columns
 from rooflab.model.kernels.gpu import attention
 from rooflab.model.program import op_times
 from rooflab.model.program.op_times import OpTimes
-from rooflab.model.serving import kernels, timing
+from rooflab.model.serving import kernels, row_kernels, timing
 from rooflab.types.report import Report
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.work import counting
@@ -346,7 +346,7 @@ def test_prompts_in_sglangs_triton_walk_over_all_keys_before_the_window() -> Non
 
 def test_pytorchs_cast_from_8_bits_issues_more_than_it_moves() -> None:
     def cast(casts: bool) -> float:
-        made = kernels.pointwise(
+        made = row_kernels.pointwise(
             "attention", "widen", 1.0, np.array([2.0**28]), reads=1.0, writes=2.0, casts=casts
         )
         return float(timing.timed([made], DEVICE, None, 1)[0].seconds[0])
