@@ -26,9 +26,10 @@ from serving_rows import ServingCase
 
 from rooflab.model.serving import events
 from rooflab.model.serving import replay as replays
-from rooflab.model.serving.answer import Asked, pool_of
+from rooflab.model.serving.asked import Asked
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.first_token import FirstToken, first_token_factor, waits_for_places
+from rooflab.model.serving.flows import pool_of
 from rooflab.model.serving.replay import Pool, Served, serve_apart
 from rooflab.model.serving.requests import closed_loop
 from rooflab.model.serving.schedulers import scheduler

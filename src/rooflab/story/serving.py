@@ -87,6 +87,7 @@ def serve(
     """
     from rooflab.model.serving import answer, choose, request_files
     from rooflab.model.serving import requests as streams
+    from rooflab.model.serving.asked import Asked
 
     asked_for = [
         name for name, value in (("concurrency", concurrency), ("rate", rate), ("stream", stream)) if value
@@ -107,7 +108,7 @@ def serve(
     if stream is not None:
         coming = request_files.read_requests(str(stream))
         span_s = float(coming.arrival_s[-1])
-        asked = answer.Asked(
+        asked = Asked(
             prompt=float(coming.prompt.mean()),
             answer=float(coming.answer.mean()),
             cached=float(coming.cached.mean()),
@@ -118,9 +119,9 @@ def serve(
         coming = streams.at_random(
             *(rate, requests, isl, osl), spread=spread, cached=cached, burstiness=burstiness, seed=seed
         )
-        asked = answer.Asked(prompt=isl, answer=osl, cached=cached, rate_per_s=rate, requests=coming)
+        asked = Asked(prompt=isl, answer=osl, cached=cached, rate_per_s=rate, requests=coming)
     else:
-        asked = answer.Asked(prompt=isl, answer=osl, cached=cached, concurrency=concurrency or 32)
+        asked = Asked(prompt=isl, answer=osl, cached=cached, concurrency=concurrency or 32)
     wanted = choose.Wanted(
         engine=engine,
         devices=gpus,

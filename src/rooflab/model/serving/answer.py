@@ -3,47 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from rooflab.errors import RooflabError
-from rooflab.model.serving import replay as replays
-from rooflab.model.serving.apart import Apart, steady_apart
+from rooflab.model.serving import flows, remarks
+from rooflab.model.serving.asked import Asked
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.first_token import FirstToken, first_token_factor, waits_for_places
-from rooflab.model.serving.requests import Requests
 from rooflab.model.serving.server import Server
 from rooflab.model.serving.steady import Steady
 from rooflab.model.serving.step import Step
-from rooflab.model.serving.table import Table
 from rooflab.types.serving import (
     Demand,
     Deployment,
     DeviceMemory,
     Estimate,
     LoadPoint,
-    Replay,
     Serving,
     StepPart,
     StepTime,
 )
-from rooflab.units import duration, si
 
-_SHORT = 17  # tokens: below it, requests that came together stay together
 _BINDS = ("compute", "memory", "cache", "links", "overhead")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is asked of a server: tokens of a request in the mean, and clients or a stream of requests."""
-
-    prompt: float
-    answer: float
-    cached: float = 0.0
-    concurrency: int | None = None
-    rate_per_s: float | None = None
-    requests: Requests | None = None
 
 
 def answer(
@@ -66,9 +47,9 @@ def answer(
     server.check(asked.prompt, asked.answer)
     if first is not None:
         first.check(asked.prompt, 1)
-    of = _load_of(server, first, asked)
+    of = flows.load_of(server, first, asked)
     loads = _loads(server, asked, of)
-    replay = None if asked.requests is None else _replay(server, first, asked)
+    replay = None if asked.requests is None else flows.replay(server, first, asked)
     if replay is None:
         assert asked.concurrency is not None  # `Asked` has one or the other
         at = of(np.array([float(asked.concurrency)]))
@@ -114,8 +95,8 @@ def answer(
         replay=replay,
         price_per_hour=None if price_per_hour is None else price_per_hour * _devices(server, first),
         sources=(server.scheduler.source, *dict.fromkeys(server.step.machine.sources)),
-        warnings=(*((more,) if more else ()), *_warnings(server, asked, loads, replay)),
-        notes=tuple(_notes(server, first, asked)),
+        warnings=(*((more,) if more else ()), *remarks.warnings(server, asked, loads, replay)),
+        notes=tuple(remarks.notes(server, first, asked)),
     )
 
 
@@ -190,56 +171,6 @@ def _budgeted(server: Server, asked: Asked) -> float:
     return min(asked.prompt - asked.cached, server.token_budget)
 
 
-def _load_of(server: Server, first: Server | None, asked: Asked) -> Callable[[np.ndarray], Steady]:
-    """What comes of numbers of clients in all: flows and requests of all copies, `decoding` of a batch."""
-    lengths = (asked.prompt, asked.answer, asked.cached)
-    table = server.table(*lengths)
-    if first is not None:
-        both = pools(first, first.table(asked.prompt, 1, asked.cached), server, table, *lengths)
-        outside_s = server.outside_s(asked.prompt - asked.cached)
-
-        def apart(clients: np.ndarray) -> Steady:
-            at = steady_apart(both, clients).at
-            return at._replace(ttft_s=at.ttft_s + outside_s, tpot_s=at.tpot_s / server.accepted)
-
-        return apart
-
-    def together(clients: np.ndarray) -> Steady:
-        used = np.minimum(server.engines, clients)  # of fewer clients than batches, some have none
-        at = server.loaded(clients / used, *lengths, table)
-        return at._replace(requests_per_s=at.requests_per_s * used, running=at.running * used)
-
-    return together
-
-
-def pools(
-    first: Server, prefill: Table, decode: Server, table: Table, prompt: float, answer: float, cached: float = 0.0
-) -> Apart:
-    """Copies that compute prompts and copies that decode, each with the table of its steps.
-
-    Raises:
-        RooflabError: answers of one token, which need no second copy.
-    """
-    if answer <= 1:
-        raise RooflabError(
-            "prefill and decode apart: an answer of one token is the prefill's; ask for more tokens"
-        )
-    return Apart(
-        prefill=prefill,
-        decode=table,
-        prefills=float(first.engines),
-        decodes=float(decode.engines),
-        prompt=prompt,
-        answer=float(decode.steps_of(answer)),
-        cached=cached,
-        token_budget=float(first.token_budget),
-        most_running=max(decode.most_running(prompt, answer), 1.0),
-        transfer_s=float(decode.transfer_s(np.array([prompt]))[0]),
-        between_s=decode.outside_s(prompt - cached),
-        ahead=decode.ahead,
-    )
-
-
 def _loads(server: Server, asked: Asked, of: Callable[[np.ndarray], Steady]) -> tuple[LoadPoint, ...]:
     """The same setting from one client a batch to twice what runs at once."""
     most = 2.0 * max(server.most_running(asked.prompt, asked.answer), 1.0)
@@ -259,44 +190,6 @@ def _loads(server: Server, asked: Asked, of: Callable[[np.ndarray], Steady]) -> 
         )
         for n in range(len(clients))
     )
-
-
-def _replay(server: Server, first: Server | None, asked: Asked) -> Replay:
-    requests = asked.requests
-    assert requests is not None
-    outside_s = server.outside_s(asked.prompt - asked.cached)
-    accepted = server.accepted
-    if accepted > 1.0:  # so many steps like plain ones
-        requests = requests._replace(answer=np.ceil(server.steps_of(requests.answer)).astype(np.int64))
-    pool = pool_of(server, asked, requests, outside_s)
-    if first is None:
-        served = replays.serve_together(requests, pool)
-    else:
-        served = replays.serve_apart(requests, pool_of(first, asked, requests, 0.0), pool, server.transfer_s)
-    return replays.summary(served, outside_s, accepted)
-
-
-def pool_of(server: Server, asked: Asked, requests: Requests, outside_s: float) -> replays.Pool:
-    """The copies of `server` as a stream is run through them; `outside_s` lie between a client's requests."""
-    from rooflab.model.serving.events import Rules
-
-    longest = int((requests.prompt + requests.answer).max())
-    kept = server.kept_tokens(asked.prompt, asked.answer)
-    scheduler = server.scheduler
-    rules = Rules(
-        token_budget=server.token_budget,
-        most_sequences=server.most_sequences,
-        blocks=server.cache_tokens(kept) // scheduler.block_tokens,
-        block_tokens=scheduler.block_tokens,
-        chunked=scheduler.chunked,
-        mixed=server.mixed,
-        ahead=server.ahead,
-        reserve=scheduler.reserve,
-        between_s=outside_s if requests.clients else 0.0,
-        wait_steps=scheduler.wait_steps,
-        wait_tokens=scheduler.wait_tokens,
-    )
-    return replays.Pool(server.wide_table(longest, kept), rules, server.engines)
 
 
 def _steps(server: Server, prompts: Server, asked: Asked, decoding: float) -> tuple[Step, Step, Step]:
@@ -370,91 +263,3 @@ def _memory(server: Server, asked: Asked, running: float) -> DeviceMemory:
         kept_tokens=kept,
         most_running=None if held is None else held * server.layout.pipeline,
     )
-
-
-def _warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay: Replay | None) -> list[str]:
-    said = []
-    context, tokens = server.step.model.context, asked.prompt + asked.answer
-    if context is not None and tokens > context:
-        said.append(f"{tokens:,.0f} tokens of a request: {server.step.model.name} is made for {context:,}.")
-    model = server.step.model
-    said += model.notes()
-    if model.tower is not None and not server.step.extras.image_tokens:
-        said.append(f"{model.name} takes pictures: a prompt is all text here; say --image-tokens for theirs.")
-    if (
-        server.step.engine.name.startswith(("vLLM", "SGLang", "TensorRT"))
-        and server.step.machine.vendor == "Apple"
-    ):
-        said.append(f"{server.step.engine.name} does not run on Apple's GPUs; --engine llama-cpp does.")
-    most = max(each.requests_per_s for each in loads)
-    if asked.rate_per_s is not None and asked.rate_per_s > most:
-        said.append(
-            f"{asked.rate_per_s:g} requests/s come and {most:.3g} can be answered: the queue grows as long as the "
-            f"stream lasts, so its times are those of this many requests"
-        )
-    if replay is not None and replay.dropped:
-        assert asked.requests is not None
-        said.append(
-            f"{replay.dropped:,} of {replay.dropped + replay.requests + replay.refused:,} lines of the file are "
-            f"no requests and were left out: {'; '.join(asked.requests.faults)}"
-        )
-    if replay is not None and replay.refused:
-        said.append(f"{replay.refused:,} requests do not fit into the KV cache alone and were refused.")
-    if replay is None and asked.concurrency is not None:
-        running = server.most_running(asked.prompt, asked.answer) * server.engines
-        if asked.concurrency > running:
-            limit = (
-                "the KV cache holds" if running < server.most_sequences * server.engines else "the scheduler runs"
-            )
-            said.append(f"{asked.concurrency:,} clients and {limit} {running:,.0f} of them: the others wait.")
-    return said
-
-
-def _notes(server: Server, first: Server | None, asked: Asked) -> list[str]:
-    scheduler, step = server.scheduler, server.step
-    beside = step.extras.notes(step.model)
-    if step.extras.on_host:
-        beside.append(
-            f"{asked.cached:,.0f} cached tokens of a prompt lie on the host: {duration(server.before_s)} until "
-            "they are there, before the scheduler takes the request"
-        )
-    how = "prompts and sequences that decode share a step" if server.mixed else "prompts have steps of their own"
-    lines = [
-        f"scheduler of {step.engine.name}: at most {server.token_budget:,} tokens and {server.most_sequences:,} "
-        f"sequences a step, {how}, {'prompts are cut' if scheduler.chunked else 'a prompt is not cut'}",
-        "TTFT counts waiting and the steps of the prompt; TPOT is (end to end − TTFT) / (tokens − 1), in the mean",
-        "the bar of the TPOT is that of a step alike: what kernels and engines differ by, not what requests "
-        "differ by; that of the TTFT is wider by what servers, tokenizers and arrivals differ by",
-    ]
-    lines += beside
-    if asked.requests is None:
-        lines.append(
-            "a closed loop in its steady state, lengths a little apart so that requests end at different steps"
-        )
-        if 1 < asked.answer < _SHORT and (asked.concurrency or 1) > 1:
-            lines.append(
-                "so short answers come and go together: how a request's time divides between its first token and "
-                "the others is less sure than its sum; --rate runs them one by one"
-            )
-    lines.append(
-        f"{duration(server.outside_s(asked.prompt - asked.cached))} of the TTFT lie outside the scheduler: "
-        f"server, tokenizer, queues ({step.engine.constants['request_s'].source.kind})"
-    )
-    if first is not None:
-        moved = duration(float(server.transfer_s(np.array([asked.prompt]))[0]))
-        lines.append(
-            f"prefill on {first.copies} x {first.layout.name}; {server.copies} x {server.layout.name} decode and "
-            f"answer the client, where the TTFT ends; the KV cache of a mean prompt is on its way for {moved}"
-        )
-    elif server.copies > 1:
-        lines.append(f"{server.copies} copies, requests to each in turn")
-    if server.layout.pipeline > 1:
-        lines.append(
-            f"{server.layout.pipeline} stages: as many batches under way, each with its share of the cache"
-        )
-    if server.cache_requests(1.0) is None:
-        lines.append(f"{step.machine.name} states no memory: as many requests run as the scheduler lets")
-    elif scheduler.reserve:
-        lines.append("a request is admitted where its longest answer fits")
-    lines.append(f"weights read once a step: {si(float(np.max(step.memory(0.0, 0.0).weights)), 'B')} a device")
-    return lines

@@ -15,7 +15,7 @@ from rooflab.model.engines.engine import Engine
 from rooflab.model.engines.engine import engine as engine_called
 from rooflab.model.engines.engine import names as engines
 from rooflab.model.parallel.layout import Layout, check
-from rooflab.model.serving.answer import Asked
+from rooflab.model.serving.asked import Asked
 from rooflab.model.serving.extras import NONE, Extras
 from rooflab.model.serving.schedulers import Scheduler, scheduler
 from rooflab.model.serving.server import Server, server, tensor_ways

@@ -14,7 +14,7 @@ from rooflab.machines.nodes import device_in
 from rooflab.model.engines.engine import engine as engine_called
 from rooflab.model.parallel import layout as layouts
 from rooflab.model.parallel.layout import Layout
-from rooflab.model.serving import answer
+from rooflab.model.serving import answer, flows
 from rooflab.model.serving.apart import Apart, by_decoding, most_prompts
 from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.choose import Wanted, formats_of, rules_of
@@ -194,7 +194,7 @@ def _apart(alike: Sequence[Tried], search: Search, most: int) -> Iterator[Tried]
             if sum(ranks) > most:
                 continue
             tables = (first.tables["seconds"], decode.tables["seconds"])
-            both = answer.pools(first.server, tables[0], decode.server, tables[1], *lengths)
+            both = flows.pools(first.server, tables[0], decode.server, tables[1], *lengths)
             copies = _in_step(both, decode.clients, search.goal, ranks, most)
             both = both._replace(prefills=float(copies[0]), decodes=float(copies[1]))
             clients, found = by_decoding(both, decode.clients)
