@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
-from rooflab.work.llm import defaults, layers, unread
+from rooflab.work.llm import defaults, layers, quantized, unread
 from rooflab.work.llm.architecture import Architecture, Block
 from rooflab.work.llm.families import ALIASES, FAMILIES, Family
 from rooflab.work.llm.fields import Fields
@@ -80,6 +80,7 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
     )
     positions = fields.size("max_position_embeddings") + family.table if family.table is not None else 0
     tied = fields.flag("tie_word_embeddings", default=bool(config.get("tie_word_embeddings", family.tied)))
+    formats, unsure = quantized.stored(config, whole)
     made = Architecture(
         name=name,
         hidden=hidden,
@@ -98,13 +99,16 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         draft_layers=next((n for n in map(fields.count, _DRAFTS) if n), 0),
         left_out=_left_out(config),
         source=source,
-        **_stored(config, whole),
+        **formats,
     )
     taken = {k: v for k, v in filled.items() if k in fields.asked and whole[k] == v}
     if taken:
         made = dataclasses.replace(made, filled=(_filled(section, defaults.type_of(config, section), taken),))
     found = unread.unread(fields, family.mixer)
-    return dataclasses.replace(made, doubts=(unread.sentence(name, word, found),)) if found else made
+    doubts = [f"{name}: {unsure}."] if unsure else []
+    if found:
+        doubts.append(unread.sentence(name, word, found))
+    return dataclasses.replace(made, doubts=tuple(doubts)) if doubts else made
 
 
 def _filled(section: str, kind: str, taken: Mapping[str, Any]) -> str:
@@ -207,28 +211,3 @@ _DESCRIBE = (
     'shared heads and a gated feed-forward part, "mixtral" the same with experts, "deepseek_v3" latent attention '
     "with experts)"
 )
-
-
-def _stored(config: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
-    """The number formats of the weights, by the quantisation that the file states."""
-    dtype = str(whole.get("dtype") or whole.get("torch_dtype") or config.get("torch_dtype") or "bfloat16")
-    plain = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(dtype.removeprefix("torch."), "bf16")
-    quantized = config.get("quantization_config") or whole.get("quantization_config")
-    if not isinstance(quantized, Mapping):
-        return {"stored": plain}
-    method = str(quantized.get("quant_method", "")).casefold()
-    bits = quantized.get("bits") or quantized.get("w_bit")
-    if method == "mxfp4":
-        return {"stored": plain, "expert_stored": "mxfp4"}
-    if method == "fp8":
-        return {"stored": "fp8_block" if quantized.get("weight_block_size") else "fp8"}
-    if method in ("awq", "gptq"):
-        return {"stored": "int8_wo" if bits == 8 else "int4_wo"}
-    if method == "modelopt" or "nvfp4" in str(quantized).casefold():
-        return {"stored": "nvfp4" if "fp4" in str(quantized).casefold() else "fp8"}
-    if method == "compressed-tensors":
-        words = str(quantized).casefold()
-        if "'num_bits': 4" in words:
-            return {"stored": "int4_wo"}
-        return {"stored": "fp8_token" if "'float'" in words else "int8"}
-    return {"stored": plain}
