@@ -45,12 +45,12 @@ def measure(
     """
     host = detect()
     require_memory(host)
-    from rooflab.machines.bench import plan, session
+    from rooflab.machines.bench import measuring, plan
     from rooflab.machines.bench.result.assemble import assemble
 
     thoroughness = plan.QUICK if quick else plan.DEFAULT
     thoroughness = plan.with_library(plan.with_sustained(thoroughness, sustained), library)
-    findings = session.run(host, thoroughness, threads, progress)
+    findings = measuring.run(host, thoroughness, threads, progress)
     return assemble(findings, _now())
 
 

@@ -21,10 +21,11 @@ import pytest
 
 import rooflab
 from rooflab.errors import MeasureError
-from rooflab.machines.bench import session
+from rooflab.machines.bench import measuring, sweeps
 from rooflab.machines.bench.findings import Findings
-from rooflab.machines.bench.plan import QUICK, Sizes
+from rooflab.machines.bench.plan import QUICK, Plan, Sizes
 from rooflab.machines.bench.result.assemble import assemble
+from rooflab.machines.bench.run.interruptible import interruptible
 from rooflab.machines.bench.run.thread_arenas import ThreadArenas
 from rooflab.machines.bench.run.trials import Bench
 from rooflab.machines.bench.session import Session, Stage
@@ -318,7 +319,7 @@ def test_ctrl_c_at_once_saves_nothing(tmp_path: Path) -> None:
 
 def test_the_signal_is_noted_and_raised_between_runs() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with session.interruptible() as tick:
+    with interruptible() as tick:
         tick()
         signal.raise_signal(signal.SIGINT)  # noted: nothing is raised here
         # A second one is Python's own again.
@@ -330,7 +331,7 @@ def test_the_signal_is_noted_and_raised_between_runs() -> None:
 
 def test_the_handler_is_put_back_after_an_error() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(ValueError, match="inside"), session.interruptible():
+    with pytest.raises(ValueError, match="inside"), interruptible():
         raise ValueError("inside")
     assert signal.getsignal(signal.SIGINT) == before
 
@@ -339,7 +340,7 @@ def test_other_threads_leave_signals_alone() -> None:
     before, seen = signal.getsignal(signal.SIGINT), []
 
     def work() -> None:
-        with session.interruptible() as tick:
+        with interruptible() as tick:
             tick()
             seen.append(signal.getsignal(signal.SIGINT))
 
@@ -353,7 +354,7 @@ def stages_run(host: Host, *stages: tuple[str, Callable[[Session], None]]) -> Fi
     """What is found by made-up stages, each a name and what it does."""
     findings = Findings(host, host.allowed_cpus, (), Sizes((), (), (), None), QUICK)
     bench = Bench(None, {}, np.random.default_rng(0))  # type: ignore[arg-type]
-    session.run_stages(
+    measuring.run_stages(
         Session(findings, bench, ThreadArenas({}), (), ()),
         [Stage(name, 1.0, measure) for name, measure in stages],
         lambda stage, done, total: None,
@@ -403,16 +404,16 @@ def test_an_error_in_a_stage_is_not_swallowed(host: Host) -> None:
 def test_interrupted_between_the_two_sweeps_keeps_the_levels(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
     if len(granted_cores(host)) < 2:
         pytest.skip("one CPU is granted: there is one sweep")
-    sweep = session.sweep
+    sweep = sweeps.sweep
 
     def first_only(bench: Any, arenas: Any, form: Any, sizes: Any, cpus: Any, scope: Any, *rest: Any) -> Any:
         if scope == "all":
             raise KeyboardInterrupt
         return sweep(bench, arenas, form, sizes, cpus, scope, 2, 0.001, 0.5)
 
-    monkeypatch.setattr(session, "sweep", first_only)
-    plan = session.Plan(per_octave=2)
-    found = session.run(host, plan)
+    monkeypatch.setattr(sweeps, "sweep", first_only)
+    plan = Plan(per_octave=2)
+    found = measuring.run(host, plan)
     assert found.incomplete is not None
     assert [level.name for level in assemble(found, "2026-01-15").levels][-1] == "DRAM"
 
