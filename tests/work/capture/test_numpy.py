@@ -341,8 +341,8 @@ def test_a_generator_is_read_and_an_operation_says_its_line():
     ],
 )
 def test_what_cannot_be_captured_is_one_line(fn, says, monkeypatch):
-    monkeypatch.setattr("rooflab.work.capture.numpy.record.MOST_OPERATIONS", 50)
-    monkeypatch.setattr("rooflab.work.capture.numpy.record.MOST_ELEMENTS", 50)
+    monkeypatch.setattr("rooflab.work.capture.numpy.notes.MOST_OPERATIONS", 50)
+    monkeypatch.setattr("rooflab.work.capture.numpy.notes.MOST_ELEMENTS", 50)
     with pytest.raises(RooflabError, match=says):
         front_end.capture(fn, (X,))
     assert rows(lambda a: a + 1, X)  # nothing of it is left
