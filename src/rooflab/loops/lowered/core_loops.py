@@ -106,7 +106,14 @@ def _loop(
     branches: Counter[int] = Counter()
     line = 0
     read = _of_machine_code(taken)
+    known = _lines_of(taken, places) if taken.jumps is not None else frozenset()
+    jumped = 0
     for label in labels:
+        for jump in (taken.jumps or {}).get(label, ()):
+            where = jump.line if jump.line in known else line
+            missed[where] += jump.missed
+            branches[where] += jump.ran
+            jumped += jump.ran
         passes = taken.passes[label]
         counted = read.get(label.replace('"', ""), {})
         for kind_name, count in counted.items():
@@ -120,11 +127,13 @@ def _loop(
             # the machine code says all but what is called
             if kind is not None and passes and (not taken.machine or _elsewhere(each, kind[0])):
                 operations[kind[0]] = operations.get(kind[0], 0.0) + kind[1] * passes
+            if taken.jumps is not None:
+                continue
             if (chosen := taken.selects.get(each.result)) is not None and chosen[0] and each.result:
                 missed[places.line(each.debug) or line] += round(chosen[2] * passes / chosen[0])
                 # of several selects that one jump makes, the first has its misses
                 branches[places.line(each.debug) or line] += passes if chosen[2] else 0
-        if (branch := taken.branches.get(label)) is not None:
+        if taken.jumps is None and (branch := taken.branches.get(label)) is not None:
             simulated, _, wrong = branch
             last = blocks[label].instructions[-1]
             missed[places.line(last.debug) or line] += round(wrong * passes / simulated)
@@ -156,7 +165,9 @@ def _loop(
         operations=operations,
         chain={} if chain is None else dict(chain.operations),
         chain_lines=() if chain is None else tuple(sorted({places.line(each) for each in chain.debug} - {0})),
-        branches=sum(taken.passes[label] for label in labels if label in taken.branches),
+        branches=jumped
+        if taken.jumps is not None
+        else sum(taken.passes[label] for label in labels if label in taken.branches),
         missed=sum(missed.values()),
         missed_line=worst if missed[worst] else 0,
         tested_lines=tested.lines(taken, labels, places) if missed[worst] else (),
@@ -172,6 +183,11 @@ def _loop(
         if chain is None or number is None
         else _restarts(taken, taken.loops[number], chain.carried, before),
     )
+
+
+def _lines_of(taken: profile.Profile, places: Places) -> frozenset[int]:
+    """The lines that a function's instructions are known to be of."""
+    return frozenset(places.line(each.debug) for each in taken.function.instructions()) - {0}
 
 
 def _of_machine_code(taken: profile.Profile) -> dict[str, dict[str, float]]:
@@ -369,6 +385,8 @@ def _missed_after(
         simulated, _, missed = taken.branches.get(label, (0, 0, 0))
         if missed:
             wrong[number] = missed * taken.passes[label] / simulated
+        elif missed := taken.missed_of_switch(label):
+            wrong[number] = missed
         for each in taken.function.blocks[label].instructions:
             simulated, _, missed = taken.selects.get(each.result, (0, 0, 0))
             if missed and (tests := _TESTED.search(each.text)):

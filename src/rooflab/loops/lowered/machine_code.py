@@ -18,7 +18,7 @@ from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import ir_text
 from rooflab.loops.lowered.ir_text import VALUE, Function
 
-_BLOCK = re.compile(r"^(?:\.LBB\d+_\d+:|# %bb\.\d+:)\s*(?:#\s*(?P<name>%(?:\"[^\"]*\"|[^\s]+)))?")
+BLOCK = re.compile(r"^(?:\.LBB\d+_\d+:|# %bb\.\d+:)\s*(?:#\s*(?P<name>%(?:\"[^\"]*\"|[^\s]+)))?")
 _LABEL = re.compile(r"^(\.LBB\d+_\d+):")
 _SELECT = re.compile(r"= select (?:[a-z ]+ )?i1 (%\S+), (?:double|float|half|i(?:8|16|32|64)|ptr) ")
 _LEAST = re.compile(
@@ -66,13 +66,20 @@ def blocks(ir: str, assembly: str = "") -> dict[str, tuple[Block, ...]]:
         ir: the text of the optimised module.
         assembly: what the user's compiler made of it, where that is known; else LLVM makes it here.
     """
+    return of_assembly(assembly or written(ir))
+
+
+def written(ir: str) -> str:
+    """The assembly that LLVM makes of a module here; "" where that is not x86's."""
     target = target_machine()
     if not target.triple.startswith(("x86_64", "i686", "amd64")):
-        return {}
-    text = assembly
-    if not text:
-        target.set_asm_verbosity(True)
-        text = target.emit_assembly(binding.parse_assembly(ir))
+        return ""
+    target.set_asm_verbosity(True)
+    return target.emit_assembly(binding.parse_assembly(ir))
+
+
+def of_assembly(text: str) -> dict[str, tuple[Block, ...]]:
+    """As `blocks`, of assembly that is there."""
     found = {}
     for part in re.split(r"\n\s*\.type\s+", text)[1:]:
         name, _, rest = part.partition(",@function")
@@ -86,7 +93,7 @@ def _blocks(text: str) -> tuple[Block, ...]:
     labels: dict[str, int] = {}
     held: list[list[str]] = []
     for line in text.splitlines():
-        match = _BLOCK.match(line)
+        match = BLOCK.match(line)
         if match:
             labelled = _LABEL.match(line)
             if labelled:
@@ -256,15 +263,20 @@ def _arithmetic(mnemonic: str, operands: list[str], width: str, memory: bool) ->
     return "integer shift" if mnemonic.startswith(_WHOLE_SHIFTS) else "integer"
 
 
+def owners(made: tuple[Block, ...]) -> tuple[str, ...]:
+    """The IR's block that each is of; one of the code generator's own goes with the one before it."""
+    found: list[str] = []
+    for each in made:
+        first = next((n for n in each.before if n < len(found)), None)
+        found.append(each.name or ("" if first is None else found[first]))
+    return tuple(found)
+
+
 def branching(function: Function, made: tuple[Block, ...]) -> dict[str, tuple[str, ...]]:
     """The selects of `function` that became jumps: by their condition, the results that it chooses."""
     jumps: Counter[str] = Counter()
-    owners: list[str] = []
-    for each in made:
-        # a block of the code generator's own goes with the one before it
-        first = next((n for n in each.before if n < len(owners)), None)
-        owners.append(each.name or ("" if first is None else owners[first]))
-        jumps[owners[-1]] += each.jumps
+    for each, owner in zip(made, owners(made), strict=True):
+        jumps[owner] += each.jumps
     found: dict[str, tuple[str, ...]] = {}
     for label, block in function.blocks.items():
         more = jumps[label.replace('"', "")]

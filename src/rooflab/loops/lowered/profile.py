@@ -16,10 +16,11 @@ from llvmlite import binding
 from rooflab.loops.compiled import with_lines
 from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.compiled.with_lines import Optimised
-from rooflab.loops.lowered import afresh, arguments, control_flow, counted_access, lower, machine_code, predictor
+from rooflab.loops.lowered import afresh, arguments, control_flow, counted_access, lower, machine_code, predictor, traced_jumps
 from rooflab.loops.lowered.ir_text import Function, Instruction, functions
 from rooflab.loops.lowered.operations import vector_access_bytes
 from rooflab.loops.read import decorated
+from rooflab.loops.read.arguments import copies_of
 from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.bench.experiments.core_programs import vector_bytes
 
@@ -48,6 +49,9 @@ class Profile(NamedTuple):
             the mean.
         dearer: how many times as long mathematical functions take for their arguments as for usual ones, by kind.
         boxed: numbers in lists, sets and tuples that the call returned, each made an object of Python's.
+        jumps: the conditional jumps of its machine code, by the block of the IR that they are of; None where they
+            were not traced: then `branches` and `selects` stand for them.
+        unseen: blocks whose machine code jumps out of a table, to places that nobody foretold.
     """
 
     function: Function
@@ -62,6 +66,14 @@ class Profile(NamedTuple):
     boxed: int = 0
     crossed: Mapping[str, float] = {}
     dearer: Mapping[str, float] = {}
+    jumps: Mapping[str, tuple[traced_jumps.Foretold, ...]] | None = None
+    unseen: frozenset[str] = frozenset()
+
+    def missed_of_switch(self, label: str) -> int:
+        """Jumps foretold wrongly of a block that ends in a `switch`; 0 of all others."""
+        if self.function.blocks[label].instructions[-1].opcode != "switch":
+            return 0
+        return sum(each.missed for each in (self.jumps or {}).get(label, ()))
 
 
 def optimised(fn: Any, types: tuple[Any, ...], spread: bool = False) -> Optimised:
@@ -100,20 +112,23 @@ def take(fn: Any, values: tuple[Any, ...], spread: bool = False) -> tuple[Profil
         if (name.startswith("_ZN") or SPREAD in name) and name not in (main, wrapper)
     ]
 
-    def call(engine: Any) -> None:
+    def call(engine: Any, given: tuple[Any, ...] = values) -> None:
         if where := engine.get_global_value_address(environment[0]):
             ctypes.c_void_p.from_address(where).value = id(environment[1])
         prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         function: Callable[..., Any] = prototype(engine.get_function_address(wrapper))
         # What it returns may lie in memory whose destructor is the engine's.
-        result = function(None, values, None)
+        result = function(None, given, None)
         boxed.append(_boxed(result))
         del result
 
+    def call_on_copies(engine: Any) -> None:
+        call(engine, copies_of(values))
+
     boxed: list[int] = []
     with thread_teams.at_most(1 if spread else None):
-        first, *others = run(chosen, ir, call)
-    return first._replace(boxed=sum(boxed)), *others
+        first, *others = run(chosen, ir, call, jumping=call_on_copies if traced_jumps.repeatable(values) else None)
+    return first._replace(boxed=boxed[-1]), *others
 
 
 def _boxed(result: Any) -> int:
@@ -139,10 +154,10 @@ class _Counters(NamedTuple):
     first_vector: int
 
 
-def _counters(chosen: list[Function], ir: str, assembly: str) -> list[_Counters]:
+def _counters(chosen: list[Function], assembly: str) -> list[_Counters]:
     made: list[_Counters] = []
     blocks = accesses = selects = vectors = 0
-    machine = machine_code.blocks(ir, assembly)
+    machine = machine_code.of_assembly(assembly)
     for function in chosen:
         graph = {label: block.following for label, block in function.blocks.items()}
         found = control_flow.loops(graph, next(iter(graph)))
@@ -173,7 +188,13 @@ def _counters(chosen: list[Function], ir: str, assembly: str) -> list[_Counters]
     return made
 
 
-def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: str = "") -> tuple[Profile, ...]:
+def run(
+    chosen: list[Function],
+    ir: str,
+    call: Callable[[Any], None],
+    assembly: str = "",
+    jumping: Callable[[Any], None] | None = None,
+) -> tuple[Profile, ...]:
     """The profiles of the functions `chosen` of the module `ir`, of one run.
 
     Args:
@@ -181,8 +202,11 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: 
         ir: the text of the optimised module.
         call: makes the run, with the engine that holds the module's machine code.
         assembly: what another compiler made of the module; "" for LLVM's own.
+        jumping: makes the same run on other copies of its data, for the jumps of LLVM's own assembly.
     """
-    counted = _counters(chosen, ir, assembly)
+    text_of = assembly or machine_code.written(ir)
+    traced = traced_jumps.take(text_of, jumping) if jumping is not None and text_of and not assembly else None
+    counted = _counters(chosen, text_of)
     passes = np.zeros(sum(len(each.function.blocks) for each in counted), np.int64)
     jumping = sum(len(each.selects) for each in counted)
     branches = np.zeros((len(passes) + jumping, predictor.BRANCH_WORDS), np.int64)
@@ -206,11 +230,22 @@ def run(chosen: list[Function], ir: str, call: Callable[[Any], None], assembly: 
     held = (ctypes.c_int64 * 4).from_address(engine.get_global_value_address("rl_held"))
     held[:] = [each.ctypes.data for each in (state, branches, table, notes)]
     call(engine)
-    _ask_again(engine, state, branches)
+    if traced is None:
+        _ask_again(engine, state, branches)
     stored = [each.text for each in accesses]
     dearer = arguments.dearer(rings)
-    return tuple(
+    taken = tuple(
         _profile(each, ir, passes, branches, notes, stored, split)._replace(dearer=dearer) for each in counted
+    )
+    if traced is None:
+        return taken
+    missed = traced_jumps.missed(traced, engine, held)
+    return tuple(
+        each._replace(
+            jumps=traced_jumps.by_block(traced, missed, each.function, each.machine),
+            unseen=traced_jumps.out_of_tables(traced, each.function, each.machine),
+        )
+        for each in taken
     )
 
 

@@ -27,6 +27,8 @@ def lines(taken: Profile, labels: Sequence[str], places: Places) -> tuple[int, .
     for label in labels:
         instructions = taken.function.blocks[label].instructions
         missed = [(instructions[-1], taken.branches[label])] if label in taken.branches else []
+        if of_switch := taken.missed_of_switch(label):
+            missed.append((instructions[-1], (taken.passes[label], 0, of_switch)))
         missed += [(each, taken.selects[each.result]) for each in instructions if each.result in taken.selects]
         for each, (_, _, wrong) in missed:
             for line in {places.line(load.debug) for load in _loads(each, made)} if wrong else ():
@@ -37,9 +39,10 @@ def lines(taken: Profile, labels: Sequence[str], places: Places) -> tuple[int, .
 
 
 def _loads(branch: Instruction, made: dict[str, Instruction]) -> list[Instruction]:
-    """The loads that what a branch or a choice tests is made of."""
+    """The loads that what a branch, a choice or a switch tests is made of."""
     found, seen = [], set[str]()
-    todo = VALUE.findall(branch.text.partition("i1 ")[2].partition(",")[0])
+    tests = branch.text if branch.opcode == "switch" else branch.text.partition("i1 ")[2]
+    todo = VALUE.findall(tests.partition(",")[0])
     while todo:
         value = todo.pop()
         if value in seen or value not in made:
