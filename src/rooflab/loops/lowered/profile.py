@@ -16,7 +16,16 @@ from llvmlite import binding
 from rooflab.loops.compiled import with_lines
 from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.compiled.with_lines import Optimised
-from rooflab.loops.lowered import afresh, arguments, control_flow, counted_access, lower, machine_code, predictor, traced_jumps
+from rooflab.loops.lowered import (
+    afresh,
+    arguments,
+    control_flow,
+    counted_access,
+    lower,
+    machine_code,
+    predictor,
+    traced_jumps,
+)
 from rooflab.loops.lowered.ir_text import Function, Instruction, functions
 from rooflab.loops.lowered.operations import vector_access_bytes
 from rooflab.loops.read import decorated
@@ -51,7 +60,6 @@ class Profile(NamedTuple):
         boxed: numbers in lists, sets and tuples that the call returned, each made an object of Python's.
         jumps: the conditional jumps of its machine code, by the block of the IR that they are of; None where they
             were not traced: then `branches` and `selects` stand for them.
-        unseen: blocks whose machine code jumps out of a table, to places that nobody foretold.
     """
 
     function: Function
@@ -67,7 +75,6 @@ class Profile(NamedTuple):
     crossed: Mapping[str, float] = {}
     dearer: Mapping[str, float] = {}
     jumps: Mapping[str, tuple[traced_jumps.Foretold, ...]] | None = None
-    unseen: frozenset[str] = frozenset()
 
     def missed_of_switch(self, label: str) -> int:
         """Jumps foretold wrongly of a block that ends in a `switch`; 0 of all others."""
@@ -208,8 +215,8 @@ def run(
     traced = traced_jumps.take(text_of, jumping) if jumping is not None and text_of and not assembly else None
     counted = _counters(chosen, text_of)
     passes = np.zeros(sum(len(each.function.blocks) for each in counted), np.int64)
-    jumping = sum(len(each.selects) for each in counted)
-    branches = np.zeros((len(passes) + jumping, predictor.BRANCH_WORDS), np.int64)
+    choosing = sum(len(each.selects) for each in counted)
+    branches = np.zeros((len(passes) + choosing, predictor.BRANCH_WORDS), np.int64)
     split = np.zeros((1 + sum(len(each.vectors) for each in counted), SPLIT_WORDS), np.int64)
     state = np.zeros(predictor.STATE_WORDS, np.int64)
     asked = np.empty(predictor.MOST_AGAIN, np.int64)
@@ -241,11 +248,7 @@ def run(
         return taken
     missed = traced_jumps.missed(traced, engine, held)
     return tuple(
-        each._replace(
-            jumps=traced_jumps.by_block(traced, missed, each.function, each.machine),
-            unseen=traced_jumps.out_of_tables(traced, each.function, each.machine),
-        )
-        for each in taken
+        each._replace(jumps=traced_jumps.by_block(traced, missed, each.function, each.machine)) for each in taken
     )
 
 

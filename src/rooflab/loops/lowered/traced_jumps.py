@@ -1,9 +1,9 @@
-"""The conditional jumps of machine code on real data: its assembly with each of them noted, run once more.
+"""The jumps of machine code on real data: its assembly with each noted that may go several ways, run once more.
 
 What a core foretells are the jumps that LLVM's code generator made: of branches, but of a condition joined of two
-each for itself, of a `switch` one for each value that is compared, of a choice where that is a jump. Each of them
-writes into a trace, before it jumps, its number and whether it will; registers, flags and the memory below the stack
-are left as they are. x86 alone, as in `machine_code`.
+each for itself, of a `switch` one for each value that is compared or one out of a table, of a choice where that is
+a jump. Each writes into a trace, before it jumps, its number and whether it will; registers, flags and the memory
+below the stack are left as they are. x86 alone, as in `machine_code`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from rooflab.loops.lowered import predictor
 from rooflab.loops.lowered.ir_text import Function
 from rooflab.loops.lowered.machine_code import BLOCK, Block, owners
 
-_JUMP = re.compile(r"^\tj(?!mp|e?cxz|rcxz)(?P<when>[a-z]+)\t")
-_INDIRECT = re.compile(r"^\tjmpq?\t\*")
-_FUNCTION = re.compile(r"^\s*\.type\s+(?P<name>\S+),@function")
+_JUMP = re.compile(r"^\t(?:j(?!mp|e?cxz|rcxz)(?P<when>[a-z]+)\t|jmpq?\t\*(?P<place>[^#]*[^#\s]))")
+_FUNCTION = re.compile(r"^\s*\.type\s+(?P<name>.+?),@function")
 _PLACE = re.compile(r"^\t\.loc\t\d+ (?P<line>\d+) \d+(?P<rest>.*)$")
 _OUTERMOST = re.compile(r":(\d+):\d+(?: \]|$)")
 _SECTION = re.compile(r"^\t(?:\.section\t(?P<name>\S+?)(?:,|$)|\.(?:text|data|bss)\b)")
@@ -35,17 +34,16 @@ _NOTED = """\
 	pushq	%rax
 	pushq	%rcx
 	pushq	%rdx
-	set{when}	%al
-	movzbl	%al, %eax
-	orl	${word}, %eax
+{what}
 	movabsq	${counter}, %rcx
 	incq	(%rcx)
 	movabsq	${held}, %rcx
 	movq	(%rcx), %rdx
 	cmpq	8(%rcx), %rdx
 	jae	.Lrl_full{number}
-	movl	%eax, (%rdx)
-	addq	$4, %rdx
+	movl	${word}, (%rdx)
+	{into}
+	addq	${size}, %rdx
 	movq	%rdx, (%rcx)
 .Lrl_full{number}:
 	popq	%rdx
@@ -53,10 +51,15 @@ _NOTED = """\
 	popq	%rax
 	popfq
 	leaq	128(%rsp), %rsp"""
+# The number of a conditional jump and whether it jumps are a word; of one to a place out of a table two, of which
+# the second, the place, is less than zero.
+_CONDITION = "\tset{when}\t%al\n\tmovzbl\t%al, %eax", "orl\t%eax, (%rdx)", 4
+_PLACE_TO = "\tmovq\t{place}, %rax\n\torl\t$2147483648, %eax", "movl\t%eax, 4(%rdx)", 8
+_SPARE = 2  # words behind the end of a trace
 
 
 class Jump(NamedTuple):
-    """A conditional jump: its function, the number of its block as `machine_code.blocks` has them, its line or 0."""
+    """A jump that may go several ways: its function, the number of its block in `machine_code`, its line or 0."""
 
     function: str
     block: int
@@ -72,23 +75,22 @@ class Foretold(NamedTuple):
 
 
 class Traced(NamedTuple):
-    """A run's conditional jumps.
+    """The jumps of a run that may go to several places.
 
     Attributes:
         jumps: each of them.
         ran: how often each ran.
-        trace: number << 1 | whether it jumped, in order, of the first `predictor.MOST_ASKED`.
-        unseen: functions and blocks of jumps to a place out of a table, whose targets nobody foretells here.
+        trace: number << 1 | whether it jumped, in order, of the first `predictor.MOST_ASKED`; behind the number
+            of a jump to a place out of a table a word less than zero that tells this place from others.
     """
 
     jumps: tuple[Jump, ...]
     ran: np.ndarray
     trace: np.ndarray
-    unseen: tuple[tuple[str, int], ...]
 
 
-def instrumented(assembly: str, held: int, counters: int) -> tuple[str, tuple[Jump, ...], tuple[tuple[str, int], ...]]:
-    """The assembly with its conditional jumps noted, them in order, and the blocks that jump out of a table.
+def instrumented(assembly: str, held: int, counters: int) -> tuple[str, tuple[Jump, ...]]:
+    """The assembly with its jumps noted that may go to several places, and them in order.
 
     Args:
         assembly: of a module, as LLVM writes it.
@@ -97,7 +99,6 @@ def instrumented(assembly: str, held: int, counters: int) -> tuple[str, tuple[Ju
     """
     made: list[str] = []
     jumps: list[Jump] = []
-    unseen: list[tuple[str, int]] = []
     function, block, line, kept = "", -1, 0, True
     for each in assembly.splitlines():
         if section := _SECTION.match(each):
@@ -113,26 +114,27 @@ def instrumented(assembly: str, held: int, counters: int) -> tuple[str, tuple[Ju
             line = int(outer[-1] if outer else place["line"]) or line
         if block >= 0 and (jump := _JUMP.match(each)):
             number = len(jumps)
+            what, into, size = _CONDITION if jump["when"] else _PLACE_TO
+            what = what.format(when=jump["when"], place=jump["place"])
+            counter = counters + 8 * number
             made.append(
                 _NOTED.format(
-                    when=jump["when"], word=number << 1, counter=counters + 8 * number, held=held, number=number
+                    what=what, into=into, size=size, word=number << 1, counter=counter, held=held, number=number
                 )
             )
             jumps.append(Jump(function, block, line))
-        elif block >= 0 and _INDIRECT.match(each):
-            unseen.append((function, block))
         if not _LEFT_OUT.match(each):
             made.append(each)
-    return "\n".join(made) + "\n", tuple(jumps), tuple(unseen)
+    return "\n".join(made) + "\n", tuple(jumps)
 
 
 def take(assembly: str, call: Callable[[Any], None]) -> Traced:
     """The conditional jumps of one run of the module whose assembly this is; `call` makes it, with an engine."""
-    trace = np.empty(predictor.MOST_ASKED, np.int32)
+    trace = np.empty(predictor.MOST_ASKED + _SPARE, np.int32)
     begun = trace.ctypes.data
-    held = np.array([begun, begun + trace.nbytes], np.int64)
+    held = np.array([begun, begun + predictor.MOST_ASKED * trace.itemsize], np.int64)
     ran = np.zeros(1 + assembly.count("\n\tj"), np.int64)
-    text, jumps, unseen = instrumented(assembly, held.ctypes.data, ran.ctypes.data)
+    text, jumps = instrumented(assembly, held.ctypes.data, ran.ctypes.data)
     escaped = (each.replace("\\", "\\5C").replace('"', "\\22") for each in text.splitlines())
     module = binding.parse_assembly("\n".join(f'module asm "{each}"' for each in escaped))
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target_machine())
@@ -140,7 +142,7 @@ def take(assembly: str, call: Callable[[Any], None]) -> Traced:
     engine.finalize_object()
     call(engine)
     noted = (int(held[0]) - begun) // trace.itemsize
-    return Traced(jumps, ran[: len(jumps)], trace[:noted].copy(), unseen)
+    return Traced(jumps, ran[: len(jumps)], trace[:noted].copy())
 
 
 def missed(traced: Traced, engine: Any, held: Any) -> tuple[int, ...]:
@@ -151,25 +153,56 @@ def missed(traced: Traced, engine: Any, held: Any) -> tuple[int, ...]:
         engine: one that holds what `profile` notes branches with.
         held: its words, of which the first two become addresses of a predictor's state and of its rows.
     """
-    rows = np.zeros((max(1, len(traced.jumps)), predictor.BRANCH_WORDS), np.int64)
+    trace, of_jump = compared(traced)
+    rows = np.zeros((max(1, len(of_jump)), predictor.BRANCH_WORDS), np.int64)
     state = np.zeros(predictor.STATE_WORDS, np.int64)
     piece = np.empty(predictor.MOST_AGAIN, np.int64)
     state[predictor.NOTED] = piece.ctypes.data
     held[0], held[1] = state.ctypes.data, rows.ctypes.data
     see = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("rl_again"))
-    rounds = 1 + (predictor.AGAIN if len(traced.trace) <= predictor.MOST_AGAIN else 0)
-    for _ in range(rounds):
+    for _ in range(1 + (predictor.AGAIN if len(trace) <= predictor.MOST_AGAIN else 0)):
         rows[:] = state[predictor.ASKED] = 0
-        for first in range(0, len(traced.trace), len(piece)):
-            some = traced.trace[first : first + len(piece)]
+        for first in range(0, len(trace), len(piece)):
+            some = trace[first : first + len(piece)]
             piece[: len(some)] = some
             see(len(some))
         if not rows[:, predictor.MISSED].any():
             break
-    return tuple(
-        round(row[predictor.MISSED] * int(ran) / max(1, row[predictor.SIMULATED]))
-        for row, ran in zip(rows.tolist(), traced.ran, strict=False)
-    )
+    wrong = np.bincount(of_jump, rows[: len(of_jump), predictor.MISSED], len(traced.jumps))
+    noted = np.bincount(traced.trace[traced.trace >= 0] >> 1, minlength=len(traced.jumps))
+    return tuple(np.rint(wrong * traced.ran / np.maximum(1, noted)).astype(int).tolist())
+
+
+def compared(traced: Traced) -> tuple[np.ndarray, np.ndarray]:
+    """The trace with jumps to places out of tables as what is asked of each place in turn: whether it is this one.
+
+    A predictor of places misses as often as all these questions together, of places at random too: of the n-th of
+    m places n are asked, the last of which is answered by the others. Also of each number of the trace the jump
+    that it is of.
+    """
+    trace, of_jump = traced.trace, np.arange(len(traced.jumps))
+    places = np.flatnonzero(trace < 0)
+    if not len(places):
+        return trace, of_jump
+    asked, times, final = trace.copy(), np.ones(len(trace), np.int64), np.zeros(len(trace), bool)
+    times[places] = 0
+    for number in np.unique(trace[places - 1] >> 1):
+        here = places[trace[places - 1] >> 1 == number]
+        found, first, which = np.unique(trace[here], return_index=True, return_inverse=True)
+        order = np.empty(len(found), np.int64)
+        order[np.argsort(first)] = np.arange(len(found))
+        rank = order[which]
+        asked[here - 1] = len(of_jump) << 1
+        times[here - 1] = np.minimum(rank + 1, len(found) - 1)
+        final[here - 1] = rank < len(found) - 1
+        of_jump = np.append(of_jump, np.full(max(0, len(found) - 1), number))
+    # each question has a number of its own, in order from that of the first
+    ends = np.cumsum(times)
+    made = np.repeat(asked, times)
+    turn = np.arange(len(made)) - np.repeat(ends - times, times)
+    made += (2 * turn).astype(made.dtype)
+    made[ends[final] - 1] |= 1
+    return made, of_jump
 
 
 def by_block(
@@ -181,14 +214,6 @@ def by_block(
         if jump.function == function.name and ran and (label := _label(function, code, jump.block)):
             found[label] = (*found.get(label, ()), Foretold(jump.line, int(ran), wrong))
     return found if code else None
-
-
-def out_of_tables(traced: Traced, function: Function, code: tuple[Block, ...]) -> frozenset[str]:
-    """The blocks of a function whose `switch` its machine code reads out of a table where to jump to."""
-    blocks = (_label(function, code, block) for name, block in traced.unseen if name == function.name)
-    return frozenset(
-        label for label in blocks if label and function.blocks[label].instructions[-1].opcode == "switch"
-    )
 
 
 def _label(function: Function, code: tuple[Block, ...], number: int) -> str:

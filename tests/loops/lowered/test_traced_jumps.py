@@ -1,0 +1,187 @@
+"""Jumps of machine code noted as a run makes them: of switches, of conditions joined of two, out of tables."""
+
+import ctypes
+
+import numba
+import numpy as np
+import pytest
+from llvmlite import binding
+from numba.typed import List
+
+from rooflab.loops.lowered import core_loops, machine_code, profile, traced_jumps
+
+pytestmark = pytest.mark.skipif(
+    not binding.get_process_triple().startswith(("x86_64", "amd64")), reason="only the assembly of x86 is traced"
+)
+MANY = 1 << 18  # more branches than are learnt by heart in repeated runs
+
+
+def words(text):
+    found = lines = 0
+    inside = False
+    for c in text:
+        if c == 10:
+            lines += 1
+        if c == 32 or c == 10 or c == 9:
+            inside = False
+        elif not inside:
+            inside = True
+            found += 1
+    return found, lines
+
+
+def both(x, y, out):
+    found = 0
+    for i in range(len(x)):
+        if x[i] > 0.5 and y[i] > 0.5:
+            out[found] = i
+            found += 1
+    return found
+
+
+def doubled(x):
+    for i in range(len(x)):
+        x[i] = 2.0 * x[i]
+
+
+def taken(fn, *args):
+    return profile.take(numba.njit(fn), args)[0]
+
+
+def jumps(made):
+    return [each for block in made.jumps.values() for each in block]
+
+
+def test_each_comparison_of_a_switch_is_foretold():
+    # which of two sorts a letter is, nobody foretells: half are missed
+    text = np.random.default_rng(0).choice(np.array([32, 101], np.uint8), MANY)
+    found = core_loops.found_in(numba.njit(words), (text,))
+    assert sum(each.missed for each in found) == pytest.approx(MANY / 2, rel=0.1)
+    ordered = core_loops.found_in(numba.njit(words), (np.sort(text),))
+    assert sum(each.missed for each in ordered) < 100
+
+
+def test_what_a_switch_tests_is_found():
+    text = np.random.default_rng(0).choice(np.array([32, 101], np.uint8), MANY)
+    worst = max(core_loops.found_in(numba.njit(words), (text,)), key=lambda each: each.missed)
+    first = words.__code__.co_firstlineno
+    assert worst.tested_lines
+    assert all(first < line <= first + 6 for line in worst.tested_lines)
+    assert worst.missed_after.get("load", 0.0) + worst.missed_after.get("load integer", 0.0) > 0.5
+
+
+def test_of_a_condition_joined_of_two_both_jumps_are_foretold():
+    random = np.random.default_rng(0)
+    args = random.random(MANY), random.random(MANY), np.zeros(MANY, np.int64)
+    made = taken(both, *args)
+    # half of the first condition's; of the second half too, which is asked where the first holds
+    assert sum(each.missed for each in jumps(made)) == pytest.approx(0.75 * MANY, rel=0.05)
+
+
+def test_jumps_run_as_often_as_a_plain_count_says():
+    random = np.random.default_rng(0)
+    x, y = random.random(1000), random.random(1000)
+    made = jumps(taken(both, x, y, np.zeros(1000, np.int64)))
+    condition = both.__code__.co_firstlineno + 3
+    ran = sum(each.ran for each in made if each.line == condition)
+    # the first condition of each element, the second where that holds, and few around the loop
+    firsts = (int(np.count_nonzero(one > 0.5)) for one in (x, y))
+    assert min(abs(ran - 1000 - first) for first in firsts) <= 4
+
+
+def test_a_trace_changes_neither_arguments_nor_results():
+    x = np.arange(1000.0)
+    given = x.copy()
+    made = taken(doubled, given)
+    # of two runs, the one for the trace has copies
+    assert np.array_equal(given, 2 * x)
+    assert made.jumps is not None
+
+
+def test_registers_and_flags_are_kept_across_what_notes_a_jump():
+    def collatz(most):
+        longest = 0
+        for start in range(1, most):
+            n, steps = start, 0
+            while n != 1 and steps < 1000:
+                n = n // 2 if n % 2 == 0 else 3 * n + 1
+                steps += 1
+            longest = max(longest, steps)
+        return longest
+
+    results = []
+
+    def call(engine):
+        where = engine.get_global_value_address(made.environment[0])
+        ctypes.c_void_p.from_address(where).value = id(made.environment[1])
+        prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+        results.append(prototype(engine.get_function_address(made.wrapper))(None, (3000,), None))
+
+    made = profile.optimised(numba.njit(collatz), (numba.typeof(3000),))
+    traced = traced_jumps.take(machine_code.written(made.ir), call)
+    assert results == [collatz(3000)]
+    assert len(traced.trace) == traced.ran.sum()
+    for number, ran in enumerate(traced.ran):
+        assert np.count_nonzero(traced.trace >> 1 == number) == ran
+
+
+def test_values_that_a_run_may_change_beyond_its_arrays_are_not_run_twice():
+    assert traced_jumps.repeatable((1, 2.0, np.zeros(3), (np.zeros(2), True)))
+    assert not traced_jumps.repeatable((np.random.default_rng(0),))
+    assert not traced_jumps.repeatable(([1, 2],))
+    made = profile.take(numba.njit(doubled_list), (List([1.0, 2.0]),))[0]
+    assert made.jumps is None
+
+
+def doubled_list(x):
+    for i in range(len(x)):
+        x[i] = 2.0 * x[i]
+
+
+def steps_of_a_machine(codes, out):
+    a, b = 1, 0
+    for i in range(len(codes)):
+        c = codes[i]
+        if c == 0:
+            out[i] = a
+        elif c == 1:
+            a = a * 3 + b
+        elif c == 2:
+            b = a ^ i
+        elif c == 3:
+            out[a & 7] = b
+        elif c == 4:
+            a = a - out[b & 7]
+        elif c == 5:
+            b = b // 3
+        elif c == 6:
+            out[b & 7] += a
+        else:
+            a = b + i
+    return a + b
+
+
+def test_places_out_of_a_table_are_foretold_one_against_the_others():
+    codes = np.random.default_rng(0).integers(0, 8, MANY).astype(np.uint8)
+    found = core_loops.found_in(numba.njit(steps_of_a_machine), (codes, np.zeros(MANY, np.int64)))
+    # of eight at random nobody foretells more than one in eight
+    assert 0.99 * 7 / 8 * MANY < sum(each.missed for each in found) < MANY
+    again = core_loops.found_in(numba.njit(steps_of_a_machine), (np.arange(MANY) % 8, np.zeros(MANY, np.int64)))
+    assert sum(each.missed for each in again) < 0.01 * MANY
+
+
+def test_questions_of_a_table_are_those_of_a_plain_loop():
+    places = [-7, -9, -7, -8, -9, -8, -7]
+    words = [3, *(word for place in places for word in (4, place)), 2]  # jump 1, then jump 2 by a table, jump 1
+    traced = traced_jumps.Traced(
+        (traced_jumps.Jump("f", 0, 1),) * 3, np.zeros(3, np.int64), np.array(words, np.int32)
+    )
+    asked, of_jump = traced_jumps.compared(traced)
+    seen, expected = [-7, -9, -8], [3]
+    for place in places:
+        for number, one in enumerate(seen[:-1]):
+            expected.append(3 + number << 1 | (place == one))
+            if place == one:
+                break
+    assert asked.tolist() == [*expected, 2]
+    assert of_jump.tolist() == [0, 1, 2, 2, 2]
