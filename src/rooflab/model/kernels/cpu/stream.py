@@ -11,59 +11,14 @@ from rooflab.dtypes import dtype as number_format
 from rooflab.machines.microarchitecture import stated as stated_microarchitecture
 from rooflab.model.device.device import Device
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs
-from rooflab.model.kernels.cpu import core_times, fourier, picks, strided, torch_loops
+from rooflab.model.kernels.cpu import core_times, picks, strided, torch_loops
 from rooflab.model.kernels.cpu.walk import Walk, along_rows, axis_order, innermost, walk
-from rooflab.types.work import Cost, Op, TensorSpec
-from rooflab.work.formulas.functions import REAL
-
-# What one unit of work costs beside its bytes: FLOP of a core's vector unit (a polynomial's multiply-adds), or
-# clocks where the loop is a chain or not vectorised. Each is a constant of each framework.
-_LAPACK = ("factor", "eigen")
-IN_FLOP = ("divide", "root", "exp", "log", "trig", "trig64", "convert", "softmax", "norm", "stencil", *_LAPACK)
-# Algorithms whose steps their own formulas count; what a step takes differs more than an element of a stream does.
-ALGORITHMS = ("compare", "order", "part", "search", "transform", "draw", "tally", "at")
-# A row that an index picks; what NumPy has loops of its own for: an element of one dimension, a run of a mask.
-PICKED = ("piece", "element", "run")
-IN_CLOCKS = (
-    "libm",
-    "reduce",
-    "chain",
-    "find",
-    "half",
-    "einsum",
-    "scan",
-    "select",
-    "transpose",
-    *PICKED,
-    *ALGORITHMS,
-)
-# FLOP that somebody counted of an operation of their own: at the peak, which is the least that is known of them.
-COUNTED = "counted"
-WORK = ("nothing", *IN_FLOP, *IN_CLOCKS, COUNTED)
-
-_FUNCTIONS = {
-    name: work
-    for work, names in {
-        "divide": "div reciprocal floor_divide fmod remainder addcdiv softsign hypot",
-        "root": "sqrt rsqrt",
-        "exp": "exp exp2 expm1 sigmoid silu gelu elu selu celu silu_mul gelu_mul",
-        "log": "log log2 log10 log1p softplus log_sigmoid",
-        "trig": "sin cos tanh erf gelu_tanh gelu_tanh_mul mish",
-        "select": "where masked_fill tril triu",
-    }.items()
-    for name in names.split()
-}
-# NumPy computes these in double precision with the C library, an element at a time; those below in any.
-_SCALAR64 = frozenset(["sin", "cos"])
-_SCALAR = frozenset(["floor_divide", "remainder", "fmod", "hypot", "logaddexp", "logaddexp2"])
-# Where there is AVX-512, NumPy has these from a vector library (loops_umath_fp.dispatch.c.src).
-_SVML = "exp2 log2 log10 expm1 log1p cbrt tan asin acos atan sinh cosh asinh acosh atanh atan2 pow"
-_AVX512 = frozenset(_SVML.split())
+from rooflab.model.kernels.cpu.work_units import ALIKE, BY_STEPS, COUNTED, IN_CLOCKS, IN_FLOP, WORK, work_of
+from rooflab.types.work import Cost, Op
 
 # Starts of a plain inner loop that a row takes: an accumulation is one loop, a sort prepares more.
 _ROW_STARTS = {"scan": 0.5, "sort": 1.5}
 _EXTREMES = frozenset(["max", "min"])
-_OF_TRUTHS = frozenset(["any", "all", "count_nonzero"])
 # Sorting networks take what fits into so many vectors; longer arrays are partitioned, half by half, down to that
 # (x86-simd-sort, which NumPy sorts with).
 NETWORK_BYTES = 1024
@@ -102,11 +57,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features:
         return _of_loop(loop, op, inputs, outputs, cost)
     largest = max((*inputs, *outputs), key=lambda spec: spec.elements, default=None)
     elements = largest.elements if largest is not None else 0
-    work, units = _work(op, inputs, outputs, elements, torch)
-    if (steps := _steps(op, inputs, outputs, cost)) is not None:
-        work, units = steps
-    if op.kind == "custom":
-        work, units = "einsum" if op.name == "numpy.einsum" else COUNTED, sum(each.count for each in cost.flop)
+    work, units = work_of(op, inputs, outputs, cost, elements, torch)
     accesses, table = picks.random_accesses(op, inputs, outputs, cost, torch)
     down = op.kind == "reduction" and not torch and not along_rows(op, inputs[0], outputs[0])
     starts, extremes = _starts(op, inputs, outputs, torch)
@@ -170,108 +121,6 @@ def _double(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> bool:
     return any(number_format(spec.dtype).bits >= 64 for spec in (*inputs, *outputs)[:1])
 
 
-def _work(op: Op, inputs: Specs, outputs: Specs, elements: int, torch: bool) -> tuple[str, float]:
-    """What is computed, and how often."""
-    kind, function = op.kind, str(op.attrs.get("function", ""))
-    if kind == "pointwise":
-        work = _function(function, inputs)
-        if work not in ("nothing", "divide", "select") and inputs and _complex(inputs[0]):
-            # about two real functions of the C library: exp and a sine with its cosine
-            return "libm", 2.0 * elements
-        return work, float(elements)
-    if kind == "cast":
-        narrow = _narrow((*inputs, *outputs))
-        return ("half" if narrow else "nothing"), float(elements)
-    if kind == "copy" and op.attrs.get("whole"):
-        return "find", float(sum(spec.elements for spec in inputs))
-    if kind == "reduction" and inputs[0].dtype == "bool" and function in _OF_TRUTHS:
-        return "nothing", 0.0  # whole vectors of bytes at a time
-    if kind == "reduction" and function == "prod" and along_rows(op, inputs[0], outputs[0]):
-        return "chain", float(elements)
-    if kind == "reduction":
-        return ("reduce" if along_rows(op, inputs[0], outputs[0]) else "nothing"), float(elements)
-    if kind in ("gather", "scatter"):
-        return picks.way(op, inputs, torch), picks.picked(op, inputs)
-    if kind == "conv" and not torch:
-        # BLAS's dot product takes about half as long as a pairwise sum.
-        return "reduce", outputs[0].elements * 0.5 * math.prod(op.attrs.get("kernel", (1,)))
-    if kind == "conv":
-        return "stencil", 2.0 * outputs[0].elements * math.prod(op.attrs.get("kernel", (1,)))
-    if kind == "norm" and function == "batch" and not op.attrs.get("training", True):
-        return "nothing", 0.0  # scaled and shifted by what is known
-    return _KINDS.get(kind or "", "nothing"), float(elements)
-
-
-def _steps(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> tuple[str, float] | None:
-    """The steps of an algorithm; None for what goes through its elements once."""
-    kind, flop = op.kind or "", sum(each.count for each in cost.flop)
-    if kind == "sort" and inputs:
-        function, n = op.attrs["function"], op.attrs["n"]
-        depth = max(1.0, math.log2(max(n, 2)))
-        if function in ("search", "interp"):
-            return "search", inputs[1].elements * (depth + 1) if len(inputs) > 1 else 0.0
-        if function in ("kthvalue", "median", "topk"):
-            return "part", 2.0 * inputs[0].elements
-        return ("order" if function == "argsort" else "compare"), inputs[0].elements * depth
-    if kind == "scatter" and op.attrs.get("accumulate"):
-        indexed = not op.name.endswith(".at") or len(inputs[0].shape) == 1
-        return ("tally" if indexed else "at"), float(op.attrs.get("elements", inputs[-1].elements))
-    if kind == "random":
-        return "draw", float(sum(spec.elements for spec in outputs))
-    if kind == "fft":
-        return "transform", flop * fourier.beyond_formula(op)
-    return (_ALGORITHMS[kind], flop) if kind in _ALGORITHMS else None
-
-
-_ALGORITHMS = {
-    "fft": "transform",
-    **dict.fromkeys(
-        (
-            *("solve", "lu", "ldl", "cholesky", "cholesky_solve", "cholesky_inverse", "qr", "apply_q", "lstsq"),
-            *("triangular_solve", "matrix_exp"),
-        ),
-        "factor",
-    ),
-    **dict.fromkeys(("eigh", "eig", "svd", "pinv"), "eigen"),
-}
-
-_KINDS = {
-    "layout": "transpose",
-    "scan": "scan",
-    "softmax": "softmax",
-    "softmax_backward": "softmax",
-    "loss": "softmax",
-    "norm": "norm",
-    "norm_backward": "norm",
-}
-
-
-def _function(function: str, inputs: Specs) -> str:
-    work = _FUNCTIONS.get(function)
-    double = bool(inputs) and inputs[0].dtype == "fp64"
-    by_a_number = function == "floor_divide" and len(inputs) == 1
-    if by_a_number and inputs[0].dtype.startswith(("int", "uint")):
-        return "divide"  # a multiplication and a shift
-    if function in _SCALAR:
-        return "libm"
-    if function in _AVX512:
-        return "trig64" if double else "trig"
-    if work is None:
-        work = "nothing" if REAL.get(function, (1, 0))[1] == 0 else "libm"
-    elif work == "trig" and double:
-        work = "libm" if function in _SCALAR64 else "trig64"
-    return work
-
-
-def _complex(spec: TensorSpec) -> bool:
-    return spec.dtype.startswith("complex")
-
-
-def _narrow(specs: Specs) -> bool:
-    """Whether elements are computed in another format than they are stored in."""
-    return any(spec.dtype in ("bf16", "fp16", "fp8") for spec in specs)
-
-
 # These are made of several operations, or bring their indices into one shape first.
 _MANY_CALLS = tuple(
     f"aten.{name}" for name in ("index", "_unsafe_index", "mse_loss", "im2col", "logsumexp", "stack")
@@ -305,7 +154,7 @@ def _calls(op: Op, torch: bool) -> str:
 
 def _grain(op: Op, elements: int, torch: bool) -> float:
     """Elements that PyTorch shares out among threads; none where it uses one."""
-    return 0.0 if not torch or op.kind in _ALGORITHMS else float(elements)
+    return 0.0 if not torch or op.kind in BY_STEPS else float(elements)
 
 
 def _starts(op: Op, inputs: Specs, outputs: Specs, torch: bool) -> tuple[float, float]:
@@ -440,7 +289,7 @@ def _unit_s(work: np.ndarray, torch: np.ndarray, peak: np.ndarray, device: Devic
         for name in (*IN_FLOP, *IN_CLOCKS):
             table, unit = (flop, "flop") if name in IN_FLOP else (clocks, "clocks")
             # An algorithm that nobody timed with PyTorch takes what NumPy's takes: both are loops of C.
-            makers = (framework, "numpy") if name in _ALIKE else (framework,)
+            makers = (framework, "numpy") if name in ALIKE else (framework,)
             stated = [
                 key for key in (f"{each}.{name}_{unit}" for each in makers) if key in device.constants.values
             ]
@@ -450,8 +299,7 @@ def _unit_s(work: np.ndarray, torch: np.ndarray, peak: np.ndarray, device: Devic
     return flop[at] / peak + clocks[at] / device.clock_hz
 
 
-_ALIKE = (*ALGORITHMS, *_LAPACK)
 _SINGLE = (WORK.index("element"), WORK.index("tally"))
-_UNSURE = tuple(WORK.index(name) for name in _ALIKE)
+_UNSURE = tuple(WORK.index(name) for name in ALIKE)
 
 MECHANISM = Mechanism("cpu_stream", ("cpu",), (), COLUMNS, features, time)
