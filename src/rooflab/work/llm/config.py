@@ -121,7 +121,7 @@ def _filled(section: str, kind: str, taken: Mapping[str, Any]) -> str:
 # Words for the layers of multi-token prediction: DeepSeek's, MiniMax's, Qwen's, MiMo's.
 _DRAFTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "mtp_num_layers")
 _OF_ALL = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "vocab_size", "model_type")
-_DEPTHS = ("num_hidden_layers", "encoder_layers", "num_layers", "depth")
+_DEPTHS = ("num_hidden_layers", "encoder_layers", "num_layers", "depth", "resampler_depth")
 _READ = ("text_config", "llm_config", "language_config", "vision_config", "quantization_config")
 
 
