@@ -63,6 +63,7 @@ GEMMA4 = {
     "hidden_size_per_layer_input": 24, "vocab_size_per_layer_input": 1000,
     "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 3,
 }  # fmt: skip
+CONVOLVES = ["conv", "full_attention"]
 TRANSLATES = {
     "d_model": 64, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 128, "decoder_ffn_dim": 96,
     "encoder_attention_heads": 4, "decoder_attention_heads": 4, "vocab_size": 1000, "decoder_start_token_id": 2,
@@ -129,6 +130,8 @@ PARAMETERS: list[tuple[str, dict[str, Any]]] = [
     ("exaone_moe", {**SPARSE, "mlp_layer_types": ["dense", "sparse"]}),
     ("aria_text", {"head_dim": 16, "moe_num_experts": 4, "moe_topk": 2, "moe_num_shared_experts": 2}),
     ("mellum", {**SPARSE, "num_local_experts": 8, "num_shared_experts": 0, "mlp_layer_types": ["sparse"] * 2}),
+    ("lfm2", {"layer_types": ["conv", "full_attention"], "conv_L_cache": 3, "block_multiple_of": 16}),
+    ("lfm2_moe", {**SPARSE, "num_shared_experts": 0, "num_dense_layers": 1, "layer_types": CONVOLVES}),
     ("granitemoeshared", {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 96}),
     ("persimmon", {"qk_layernorm": False}),
     ("gpt_neo", {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]]}),

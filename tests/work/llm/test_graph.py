@@ -129,3 +129,26 @@ def test_experts_stand_beside_the_dense_part_that_every_token_passes():
     model = config.architecture({**GEMMA4, **fields, "num_kv_shared_layers": 0}, "g", "config.json")
     feed = model.blocks[0].feed
     assert (feed.count, feed.chosen, feed.inner, feed.shared) == (8, 2, 32, 128)
+
+
+LFM = {
+    "model_type": "lfm2", "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 150, "block_multiple_of": 16, "vocab_size": 1000,
+    "full_attn_idxs": [2], "conv_L_cache": 3,
+}  # fmt: skip
+
+
+def test_short_convolutions_keep_their_last_inputs_and_no_keys():
+    model = config.architecture(LFM, "lfm", "config.json")
+    conv, attends = model.blocks
+    assert (conv.count, attends.count) == (2, 1)
+    assert conv.mixer.parameters(64) == 64 * 3 * 64 + 3 * 64 + 64 * 64
+    assert conv.feed.inner == 112  # two thirds of 150, in steps of 16
+    published = {**LFM, "block_ff_dim": 150}  # as the makers' own files call it
+    del published["intermediate_size"]
+    assert config.architecture(published, "lfm", "config.json").blocks[0].feed.inner == 112
+    assert memory.cache_bytes_per_token(model, Layout(), precision("bf16")) == 2 * 2 * 2 * 16  # of one layer
+    assert memory.state_bytes(model, Layout()) == 4 * 2 * 64 * 2
+    made = graph(model, sequences=2, new=5)
+    (first, _) = (row for row in counting.report(made, "made").rows if row.op.name == "conv1d")
+    assert sum(each.count for each in first.cost.flop) == 2 * (2 * 5) * 64 * 3

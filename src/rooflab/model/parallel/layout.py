@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rooflab.errors import RooflabError
-from rooflab.work.llm.architecture import Architecture, Attention, Delta, Experts, Latent, StateSpace
+from rooflab.work.llm.architecture import (
+    Architecture,
+    Attention,
+    Delta,
+    Experts,
+    Latent,
+    Recurrent,
+    ShortConv,
+    StateSpace,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +94,7 @@ def check(model: Architecture, layout: Layout) -> None:
     ways = layout.tensor
     if layout.pipeline > model.layers:
         raise RooflabError(f"{model.name}: {layout.pipeline} pipeline stages for {model.layers} layers")
-    if layout.context > 1 and any(isinstance(block.mixer, Delta | StateSpace) for block in model.blocks):
+    if layout.context > 1 and any(isinstance(block.mixer, Recurrent) for block in model.blocks):
         raise RooflabError(
             f"{model.name}: {layout.context} context-parallel ranks: linear layers go through a sequence in order"
         )
@@ -104,6 +113,8 @@ def check(model: Architecture, layout: Layout) -> None:
             _heads(model, mixer.heads, ways)
         elif isinstance(mixer, Delta):
             _heads(model, mixer.value_heads, ways)
+        elif isinstance(mixer, ShortConv):
+            _heads(model, mixer.width, ways)
         elif isinstance(mixer, StateSpace) and mixer.heads:
             _heads(model, mixer.heads, ways)
         if isinstance(feed, Experts):

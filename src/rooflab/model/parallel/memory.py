@@ -12,7 +12,16 @@ from rooflab.model.engines.engine import Engine
 from rooflab.model.parallel.layout import Layout, share
 from rooflab.types.machine import Machine
 from rooflab.units import iec
-from rooflab.work.llm.architecture import Architecture, Attention, Block, Delta, Experts, Latent, Mlp, StateSpace
+from rooflab.work.llm.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    Experts,
+    Latent,
+    Mixer,
+    Mlp,
+    Recurrent,
+)
 from rooflab.work.llm.precision import Precision
 from rooflab.work.llm.precision import precision as named
 
@@ -113,7 +122,7 @@ def weight_bytes(model: Architecture, layout: Layout, precision: Precision) -> f
     return total + ends / ways / (2.0 if layout.pipeline > 1 else 1.0) + towers * 2.0 + model.norm_parameters * 2.0
 
 
-def _mixer_parameters(model: Architecture, mixer: Attention | Latent | Delta | StateSpace, ways: int) -> float:
+def _mixer_parameters(model: Architecture, mixer: Mixer, ways: int) -> float:
     whole = mixer.parameters(model.hidden)
     if isinstance(mixer, Attention):
         # Heads of keys and values fewer than the ranks are held by several.
@@ -125,7 +134,7 @@ def _mixer_parameters(model: Architecture, mixer: Attention | Latent | Delta | S
     return whole / ways
 
 
-def _result_parameters(model: Architecture, mixer: Attention | Latent | Delta | StateSpace, ways: int) -> float:
+def _result_parameters(model: Architecture, mixer: Mixer, ways: int) -> float:
     """Of the projection of what attention gives."""
     if isinstance(mixer, Attention | Latent):
         return model.hidden * mixer.heads * mixer.values / ways
@@ -155,9 +164,7 @@ def _cached(block: Block, layout: Layout) -> float:
 def state_bytes(model: Architecture, layout: Layout) -> float:
     """Bytes of one sequence's states on a rank: fp32, as engines keep them."""
     total = sum(
-        block.count * block.mixer.state_elements()
-        for block in model.blocks
-        if isinstance(block.mixer, Delta | StateSpace)
+        block.count * block.mixer.state_elements() for block in model.blocks if isinstance(block.mixer, Recurrent)
     )
     return 4.0 * total / layout.tensor / layout.pipeline
 

@@ -1,4 +1,4 @@
-"""What mixes tokens in a layer, and the kernels of each sort: attention, latent, linear, state space."""
+"""What mixes tokens in a layer, and the kernels of each sort: attention, latent, linear, state space, short."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rooflab.model.serving import attention, ggml, latent_attention, recurrent
 from rooflab.model.serving.kernels import Kernel
-from rooflab.work.llm.architecture import Attention, Delta, Latent, Mixer
+from rooflab.work.llm.architecture import Attention, Delta, Latent, Mixer, ShortConv
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run
@@ -20,4 +20,6 @@ def kernels(run: Run, mixer: Mixer, count: float) -> list[Kernel]:
         return latent_attention.kernels(run, mixer, count)
     if isinstance(mixer, Delta):
         return recurrent.delta(run, mixer, count)
+    if isinstance(mixer, ShortConv):
+        return recurrent.short_conv(run, mixer, count)
     return recurrent.state_space(run, mixer, count)

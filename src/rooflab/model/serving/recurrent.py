@@ -1,4 +1,4 @@
-"""The kernels of linear attention and state-space layers on one rank."""
+"""The kernels of linear attention, state-space layers and short convolutions on one rank."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from rooflab.model.serving.kernels import Kernel, grouped
 from rooflab.model.serving.projections import LAYER, linear
 from rooflab.model.serving.row_kernels import norm, pointwise
-from rooflab.work.llm.architecture import Delta, StateSpace
+from rooflab.work.llm.architecture import Delta, ShortConv, StateSpace
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run
@@ -112,4 +112,19 @@ def state_space(run: Run, a: StateSpace, count: float) -> list[Kernel]:
         state = run.batch.sequences * inner * a.state
         made.append(pointwise(LAYER, "state", count, state, reads=4.0, writes=4.0))
     made += linear(run, LAYER, "project the result", count, tokens, (hidden,), inner, stored)
+    return made
+
+
+def short_conv(run: Run, a: ShortConv, count: float) -> list[Kernel]:
+    """A convolution of few taps between two gates; what a sequence keeps are its last inputs."""
+    ways, hidden, tokens, stored = run.layout.tensor, float(run.model.hidden), run.tokens, run.precision.attention
+    width = a.width / ways
+    made = linear(run, LAYER, "project to gates", count, tokens, (3 * width,), hidden, stored, scaled=True)
+    # Three inputs and the result in 16 bits; a product, the taps, and the other gate's product.
+    made.append(
+        pointwise(LAYER, "convolve", count, tokens * width, reads=6.0, writes=2.0, instructions=4.0 * a.taps + 4.0)
+    )
+    kept = run.batch.sequences * width * (a.taps - 1)
+    made.append(pointwise(LAYER, "state", count, kept, reads=2.0, writes=2.0))
+    made += linear(run, LAYER, "project the result", count, tokens, (hidden,), width, stored)
     return made

@@ -186,6 +186,29 @@ class StateSpace:
 
 
 @dataclass(frozen=True, slots=True)
+class ShortConv:
+    """A causal convolution of few taps between two gates (LFM2, arXiv:2511.23404).
+
+    Attributes:
+        width: channels, each convolved by itself.
+        taps: of the convolution.
+        bias: whether the projections and the convolution add one.
+    """
+
+    width: int
+    taps: int
+    bias: bool = False
+
+    def parameters(self, hidden: int) -> int:
+        """Of the projection to both gates and the input, the convolution, and the result's projection."""
+        return 4 * hidden * self.width + self.taps * self.width + (4 * self.width + hidden) * self.bias
+
+    def state_elements(self) -> int:
+        """The last inputs of one sequence."""
+        return self.width * (self.taps - 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Mlp:
     """A dense feed-forward part: up and down, and a gate where `gated`."""
 
@@ -235,7 +258,8 @@ class Experts:
         return self.parameters(hidden) - idle
 
 
-Mixer = Attention | Latent | Delta | StateSpace
+Recurrent = Delta | StateSpace | ShortConv
+Mixer = Attention | Latent | Recurrent
 
 
 @dataclass(frozen=True, slots=True)

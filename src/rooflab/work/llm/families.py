@@ -72,6 +72,8 @@ FAMILIES: dict[str, Family] = {
     "gpt_neo": _OLD._replace(bias=False, table=0, rotates=False, tied=True),
     "xglm": _OLD._replace(rotates=False, tied=True),
     "bamba": Family(mixer="bamba"),
+    "lfm2": Family(qk_norm="head", mixer="conv", feed="lfm2", tied=True),
+    "lfm2_moe": Family(qk_norm="head", mixer="conv", feed="deepseek", tied=True),
     "apertus": Family(gated=False, qk_norm="head"),
     "arcee": Family(gated=False),
     "dots1": Family(qk_norm="head", feed="deepseek"),

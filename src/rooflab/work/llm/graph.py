@@ -18,6 +18,7 @@ from rooflab.work.llm.architecture import (
     Experts,
     Latent,
     Mlp,
+    ShortConv,
     StateSpace,
     Tower,
 )
@@ -147,7 +148,25 @@ def _mixer(make: Maker, model: Architecture, mixer: Any, x: int, module: str) ->
         return _attention(make, model.hidden, mixer, x, module)
     if isinstance(mixer, Latent):
         return _latent(make, model.hidden, mixer, x, module)
+    if isinstance(mixer, ShortConv):
+        return _short_conv(make, model.hidden, mixer, x, module)
     return _recurrent(make, model.hidden, mixer, x, module)
+
+
+def _short_conv(make: Maker, hidden: int, a: ShortConv, x: int, module: str) -> int:
+    """Both gates and the input by one product, the convolution with the last inputs, the result's product."""
+    rows, form = make.tokens, make.precision.attention
+    make.linear(x, rows, (3 * a.width,), hidden, f"{module}.in", form, a.bias)
+    given = make.tensor((rows, a.width), "bf16")
+    taken = make.pointwise("mul", (make.tensor((rows, a.width), "bf16"), given), f"{module}.gate")
+    taps = make.weight((a.width, a.taps), make.precision.embedding, f"{module}.conv")
+    out = make.tensor((rows, a.width), "bf16")
+    name = f"{module}.conv"
+    make.op(
+        "conv1d", "kernel", (taken, taps), (out,), module=name, dtype="fp32", vector=2 * rows * a.width * a.taps
+    )
+    gated = make.pointwise("mul", (out, given), f"{module}.gate")
+    return make.linear(gated, rows, (hidden,), a.width, f"{module}.out", form, a.bias)[0]
 
 
 def _attention(make: Maker, hidden: int, a: Attention, x: int, module: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from rooflab.errors import RooflabError
-from rooflab.work.llm.architecture import Attention, Delta, Experts, Latent, Mixer, Mlp, StateSpace
+from rooflab.work.llm.architecture import Attention, Delta, Experts, Latent, Mixer, Mlp, ShortConv, StateSpace
 from rooflab.work.llm.families import Family
 from rooflab.work.llm.fields import Fields
 
@@ -26,6 +26,8 @@ def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | 
         )
     if family.mixer == "mamba":
         return _mamba(word, fields)
+    if family.mixer == "conv" and not _attends(fields, number):
+        return ShortConv(fields.size("hidden_size"), fields.size("conv_L_cache", 3), fields.flag("conv_bias"))
     if family.mixer == "nemotron_h":
         kind = _nemotron_kind(fields, number)
         if kind == "mamba":
@@ -210,6 +212,7 @@ def _attends(fields: Fields, number: int) -> bool:
     if kind is not None:
         return "attention" in kind and "linear" not in kind
     listed = fields.get("attn_layer_indices")
+    listed = fields.get("full_attn_idxs") if listed is None else listed
     return isinstance(listed, list) and number in listed
 
 
@@ -278,7 +281,7 @@ def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Exp
         "mixtral": _mixtral, "qwen": _qwen, "deepseek": _deepseek, "minimax": _mixtral, "gpt_oss": _gpt_oss,
         "llama4": _llama4, "nemotron_h": _nemotron, "jamba": _jamba, "granite": _granite, "ernie": _ernie,
         "hunyuan": _hunyuan, "gemma4": _gemma4,
-        "chosen": _chosen_feed,
+        "chosen": _chosen_feed, "lfm2": _lfm2,
     }  # fmt: skip
     if family.feed == "none":
         return None
@@ -398,6 +401,16 @@ def _chosen_feed(family: Family, fields: Fields, number: int) -> Mlp | None:
     if isinstance(multiple, bool) or not isinstance(multiple, (int, float)) or multiple <= 0:
         raise RooflabError(f"{found.source}: ffn_mult is {multiple!r}, expected a number above 0")
     return Mlp(-(-int(2 * multiple * fields.size("hidden_size") / 3) // 256) * 256)
+
+
+def _lfm2(family: Family, fields: Fields, number: int) -> Mlp:
+    """Two thirds as wide as stated, rounded up, where the file does not say otherwise (modeling_lfm2.py)."""
+    inner = fields.maybe("block_ff_dim") or fields.size("intermediate_size")
+    if fields.flag("block_auto_adjust_ff_dim", True):
+        multiplier, step = fields.get("block_ffn_dim_multiplier"), fields.size("block_multiple_of", 256)
+        inner = int((1.0 if multiplier is None else float(multiplier)) * int(2 * inner / 3))
+        inner = -(-inner // step) * step
+    return Mlp(inner)
 
 
 def _gemma4(family: Family, fields: Fields, number: int) -> Mlp | Experts:

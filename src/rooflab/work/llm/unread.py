@@ -40,6 +40,7 @@ _ATTENTION = ("full_attention", "attention", "sliding_attention", "sliding", "ch
 _KINDS = {
     "attention": _ATTENTION,
     "delta": (*_ATTENTION, "linear_attention"),
+    "conv": (*_ATTENTION, "conv"),
     "bamba": (*_ATTENTION, "mamba", "mamba2", "linear_attention"),
     "jamba": (*_ATTENTION, "mamba", "mamba2", "linear_attention"),
     "nemotron_h": (*_ATTENTION, "mamba", "mamba2", "linear_attention", "mlp", "moe"),
