@@ -13,6 +13,8 @@ import pytest
 
 import rooflab
 from rooflab import views
+from rooflab.comparing import conditions
+from rooflab.types.comparison import Amount
 from rooflab.views.common.console import fold
 from rooflab.views.common.lines import csv_text
 from rooflab.views.comparison import chart, sheet
@@ -172,3 +174,18 @@ def test_a_narrow_terminal_says_what_it_leaves_out(compared, monkeypatch):
     text = re.sub("\x1b\\[[0-9;]*m", "", out.getvalue())
     assert max(map(len, text.splitlines())) <= 60
     assert "are whole in CSV and JSON" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [
+        (12_345.5, "", "12,346"),  # not 1.235e+04
+        (1.5, "", "1.5"),
+        (3.0, "", "3"),
+        (0.125, "share", "12.5 %"),
+        (0.002, "s", "2 ms"),
+    ],
+)
+def test_a_number_of_a_comparison_reads_alike_in_tables_and_in_conditions(value, unit, said):
+    assert sheet._text(Amount(metric="one", unit=unit, base=None, other=None, verdict="unknown"), value) == said
+    assert conditions.amount_text(value, unit) == said

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rooflab import units
+from rooflab.comparing.conditions import amount_text
 from rooflab.types.comparison import Amount, Change, Comparison, Difference, Followed, Measure, Side, Term, Value
 from rooflab.views.common.advice import once
 from rooflab.views.common.lines import Lines
@@ -296,7 +297,7 @@ def _value(amount: Amount, value: Value | None) -> str:
 
 def _text(amount: Amount, value: float) -> str:
     """`value` of the kind that `amount` is, with its unit: a cache's capacity in KiB and MiB."""
-    return capacity(value) if amount.metric.endswith(" capacity") else text(value, amount.unit)
+    return capacity(value) if amount.metric.endswith(" capacity") else amount_text(value, amount.unit)
 
 
 def _change(amount: Amount) -> str:
@@ -307,17 +308,6 @@ def _change(amount: Amount) -> str:
     if amount.unit == "share":
         return f"{sign}{abs(change) * 100:.1f} points"
     return f"{sign}{_text(amount, abs(change))}"
-
-
-def text(value: float, unit: str) -> str:
-    """`value` with its unit."""
-    if unit == "share":
-        return units.percent(value, 1)
-    if unit == "s":
-        return units.duration(value)
-    if unit == "":
-        return f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
-    return units.si(value, unit)
 
 
 def lines(comparison: Comparison) -> Lines:
