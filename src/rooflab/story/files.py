@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rooflab.errors import FileError, RooflabError
@@ -86,25 +87,13 @@ def saved(path: str | PathLike[str]) -> Result:
     Raises:
         FileError: a file that cannot be read, of a newer schema, or that another tool wrote: `load` reads those.
     """
-    from rooflab.machines import catalog
-    from rooflab.observe.reading.opened import head_of
-
     file = Path(os.fspath(path))
-    if file.suffix.lower() == ".toml":
-        return catalog.read(file)
-    head = head_of(file)
-    if _OWN.match(head):
-        return _saved(file)
-    from rooflab.observe import importers
-
-    module = importers.format_of(head)
-    if module is not None:
-        raise FileError(
-            f"{file}: written by {module.SOURCE}, expected a result that rooflab saved: rooflab load {file}"
-        )
-    if head.lstrip()[:1] != b"{":
-        raise importers.unknown(file, head)
-    return _saved(file)
+    found = _result_or_format(file)
+    if isinstance(found, Result):
+        return found
+    raise FileError(
+        f"{file}: written by {found.SOURCE}, expected a result that rooflab saved: rooflab load {file}"
+    )
 
 
 def read_one(file: Path, machine: Machine | None, model: Program | None = None) -> Result:
@@ -148,6 +137,12 @@ def is_known(file: Path) -> bool:
 
 def content_of(file: Path) -> Result | Trace | Counters:
     """What `file` holds, as it was read; errors as in `read_one`."""
+    found = _result_or_format(file)
+    return found if isinstance(found, Result) else found.load(file)
+
+
+def _result_or_format(file: Path) -> Result | ModuleType:
+    """The result that rooflab saved in `file`, else the module of `observe.importers` that reads its format."""
     from rooflab.machines import catalog
     from rooflab.observe.reading.opened import head_of
 
@@ -162,7 +157,7 @@ def content_of(file: Path) -> Result | Trace | Counters:
 
     module = importers.format_of(head)
     if module is not None:
-        return module.load(file)
+        return module
     if head.lstrip()[:1] == b"{":
         return _saved(file)
     raise importers.unknown(file, head)
