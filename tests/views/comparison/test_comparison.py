@@ -183,7 +183,7 @@ def test_a_narrow_terminal_says_what_it_leaves_out(compared, monkeypatch):
         (1.5, "", "1.5"),
         (3.0, "", "3"),
         (0.125, "share", "12.5 %"),
-        (0.002, "s", "2 ms"),
+        (0.002, "s", "2.00 ms"),
     ],
 )
 def test_a_number_of_a_comparison_reads_alike_in_tables_and_in_conditions(value, unit, said):
