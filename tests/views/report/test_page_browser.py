@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from rooflab.units import duration, si
-from rooflab.views.report import tables
+from rooflab.views.report import alike
 from support.report_pages import EVIL
 
 pytestmark = pytest.mark.slow  # a browser is opened
@@ -53,7 +53,7 @@ def test_numbers_are_written_as_python_writes_them(look):
 
 def test_the_table_sorts_by_every_column_and_says_so(look, mixed):
     opened = look("mixed")
-    times = [line.time_s for line in tables.lines_of(mixed)]
+    times = [line.time_s for line in alike.lines_of(mixed)]
     assert opened.column("time")[:3] == [duration(each) for each in sorted(times, reverse=True)[:3]]
     head = opened.page.locator("#operations-table th[data-key=time]")
     assert head.get_attribute("aria-sort") == "descending"
@@ -66,13 +66,13 @@ def test_the_table_sorts_by_every_column_and_says_so(look, mixed):
         assert other.get_attribute("aria-sort") == ("ascending" if key in ("operation", "bound") else "descending")
         assert head.get_attribute("aria-sort") == "none"
     opened.page.locator("#operations-table th[data-key=bytes] button").click()
-    most = max(line.nbytes for line in tables.lines_of(mixed))
+    most = max(line.nbytes for line in alike.lines_of(mixed))
     assert opened.column("bytes")[0] == si(most, "B")
 
 
 def test_filters_leave_what_was_asked_for(look, mixed):
     opened = look("mixed")
-    lines = tables.lines_of(mixed)
+    lines = alike.lines_of(mixed)
     opened.page.fill("#filter", "norm3 part3")
     wanted = [line for line in lines if line.name == "norm3" and "part3" in line.module]
     assert opened.page.locator("#operations-table tbody tr").count() == len(wanted) > 0
@@ -93,7 +93,7 @@ def test_filters_leave_what_was_asked_for(look, mixed):
 
 def test_more_lines_are_shown_when_asked(look, mixed):
     opened = look("mixed")
-    lines = len(tables.lines_of(mixed))
+    lines = len(alike.lines_of(mixed))
     assert opened.page.locator("#operations-table tbody tr").count() == 100 < lines
     assert opened.page.inner_text("#more") == f"Show {lines - 100} more of {lines - 100}"
     opened.page.click("#more")
@@ -103,7 +103,7 @@ def test_more_lines_are_shown_when_asked(look, mixed):
 
 def test_a_line_far_down_is_brought_into_the_table(look, mixed):
     opened = look("mixed")
-    last = len(tables.lines_of(mixed)) - 1
+    last = len(alike.lines_of(mixed)) - 1
     opened.page.evaluate("line => { Page.set({ words: 'norm3' }); Page.set({ selected: line }, 'chart'); }", last)
     assert opened.page.get_attribute("#operations-table tbody tr.selected", "data-line") == str(last)
 

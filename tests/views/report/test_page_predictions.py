@@ -9,7 +9,7 @@ import pytest
 import rooflab
 from rooflab.units import duration, si
 from rooflab.views.common.console import unbroken
-from rooflab.views.report import tables, verdict
+from rooflab.views.report import alike, verdict
 from rooflab.views.report.embed import embedded
 from support.report_pages import close, program
 
@@ -26,7 +26,7 @@ def test_another_prediction_changes_everything(look):
         assert duration(report.time_s) in shown.inner_text("#facts")
         assert shown.text_content("#distance") == unbroken(verdict.distance(report))
         assert shown.text_content("#headline") == f"{verdict.headline(report)}."
-        slowest = max(line.time_s for line in tables.lines_of(report))
+        slowest = max(line.time_s for line in alike.lines_of(report))
         assert opened.column("time")[0] == duration(slowest)
         assert ("bandwidth × 2" in shown.inner_text("#how")) == (number % 2 == 1)
         assert report.machine.name in shown.get_attribute("#roofline", "aria-label")

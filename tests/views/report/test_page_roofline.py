@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rooflab.views.report import tables
+from rooflab.views.report import alike
 from support.report_pages import BOXES, Opened, program
 
 pytestmark = pytest.mark.slow  # a browser is opened
@@ -142,7 +142,7 @@ def test_error_bars_are_drawn_when_asked(look):
 
 def test_what_computes_nothing_is_on_a_strip_of_its_own(look, mixed):
     opened = look("mixed")
-    movers = sum(1 for line in tables.lines_of(mixed) if not line.flop)
+    movers = sum(1 for line in alike.lines_of(mixed) if not line.flop)
     assert movers > 30
     assert "Data movers" in opened.page.text_content("#roofline")
     lowest = opened.page.evaluate(
@@ -165,7 +165,7 @@ def test_a_thousand_points_are_all_seen_and_soon(browser, tmp_path):
     shown = opened.page
     ready = shown.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
     assert ready < 3000  # alone on a machine well below 1000
-    assert shown.locator("#roofline .dot").count() == len(tables.lines_of(report)) > 990
+    assert shown.locator("#roofline .dot").count() == len(alike.lines_of(report)) > 990
     # No dot has an outline of the background's colour, which would erase the one below it.
     outline = shown.evaluate("getComputedStyle(document.querySelector('#roofline .dot')).stroke")
     assert outline != "rgb(255, 255, 255)"

@@ -13,7 +13,7 @@ from rooflab.model.roofline.per_operation import bound_on
 from rooflab.types.work import Graph, Op, TensorSpec
 from rooflab.views.common.labels import inside, overlap
 from rooflab.views.common.lines import csv_text
-from rooflab.views.report import files, page, roofline, terminal
+from rooflab.views.report import alike, files, page, roofline, terminal
 from rooflab.views.report import tables as tables
 from rooflab.work import counting
 
@@ -114,7 +114,7 @@ def test_different_neighbours_keep_their_lines():
     from msgspec.structs import replace
 
     rows = tuple(replace(report.rows[0], op=replace(op, module=f"a.{i}", count=1 + (i == 1))) for i in range(3))
-    names = [row.op.module for row in tables.merge_alike(rows)]
+    names = [row.op.module for row in alike.merge_alike(rows)]
     assert names == ["a.0", "a.1", "a.2"]
 
 

@@ -12,8 +12,9 @@ from rooflab.types.report import Report
 from rooflab.views.common import explore
 from rooflab.views.common.explore import short
 from rooflab.views.report import verdict
+from rooflab.views.report.alike import Line, lines_of
 from rooflab.views.report.nearest import Roofs, at_roofs, factors
-from rooflab.views.report.tables import Line, coverage, lines_of
+from rooflab.views.report.tables import coverage
 
 MOST_ROWS_TAPED = 500
 OVERHEADS = ("host", "launch")

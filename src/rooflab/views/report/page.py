@@ -13,7 +13,7 @@ from rooflab.views.common import explore
 from rooflab.views.common.console import unbroken
 from rooflab.views.common.explore import Column
 from rooflab.views.common.table import Table
-from rooflab.views.report import own_times, subject, tables, verdict
+from rooflab.views.report import alike, own_times, subject, tables, verdict
 from rooflab.views.report.embed import embedded, how, warnings_of
 
 # What a page also shows of a program: today's usual machines of a kind.
@@ -119,7 +119,7 @@ def elsewhere(report: Report) -> list[tuple[str, Report]]:
 
 def _small(report: Report) -> bool:
     """Whether other predictions of `report` fit into its page: equal operations share their columns."""
-    return _fits(len(report.rows), len(tables.lines_of(report)))
+    return _fits(len(report.rows), len(alike.lines_of(report)))
 
 
 def _fits(rows: int, lines: int) -> bool:

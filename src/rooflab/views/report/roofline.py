@@ -15,7 +15,8 @@ from rooflab.views.common.axes import Plane
 from rooflab.views.common.marks import LARGEST, Dot
 from rooflab.views.common.theme import LIGHT, Theme, config
 from rooflab.views.report import measured_marks
-from rooflab.views.report.tables import Line, bound, intensity, lines_of
+from rooflab.views.report.alike import Line, lines_of
+from rooflab.views.report.tables import bound, intensity
 
 if TYPE_CHECKING:
     import altair as alt
