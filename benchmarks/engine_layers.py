@@ -29,7 +29,7 @@ from measured import SHARED
 import rooflab
 from rooflab.model import collectives, peers
 from rooflab.model.engines.engine import Engine, engine
-from rooflab.model.kernels.gpu import attention as gpu_attention
+from rooflab.model.kernels.gpu import attention_libraries
 from rooflab.model.serving import kernels, latent_cache, row_kernels
 from rooflab.model.serving.kernels import Kernel
 from rooflab.work.llm.formats import weight_format
@@ -94,7 +94,7 @@ def _form(row: Row) -> str:
 
 
 def attention_kernel(row: Row, table: Table, *, decode: bool) -> str:
-    """Which library's attention ran: of `gpu_attention.KERNELS`, before `gpu_attention.chosen`."""
+    """Which library's attention ran: of `attention_libraries.KERNELS`, before `attention_libraries.chosen`."""
     # vLLM's FlashInfer backends decode what has one new token, whatever it is called.
     decode = decode or row["kernel_source"].endswith("decode")
     return f"{_library(row['kernel_source'], table)}_{'decode' if decode else 'prompts'}"
@@ -133,7 +133,7 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
         attention = kernels.attention(
             "attention", "attend", 1.0, sequences=sequences, new=new, before=step, heads=float(heads),
             kv_heads=float(kv_heads), size=size, values=values, window=window, cached_bytes=item,
-            dtype="fp8" if given_narrow or gpu_attention.narrows(kernel, item) else "bf16",
+            dtype="fp8" if given_narrow or attention_libraries.narrows(kernel, item) else "bf16",
             planned=True, kernel=kernel, skips=table.engine != "sglang",
         )  # fmt: skip
         # The same keys again and again: they lie in the last cache, if it holds them.
@@ -166,7 +166,7 @@ def _casts(kernel: str, q: np.ndarray, kept: np.ndarray, given_narrow: bool) -> 
     """
     if given_narrow:
         return [q, np.ones_like(q), np.ones_like(q)] if kernel.startswith("trtllm_gen") else []
-    return [kept, kept, q] if gpu_attention.narrows(kernel, 1.0) else [kept, kept]
+    return [kept, kept, q] if attention_libraries.narrows(kernel, 1.0) else [kept, kept]
 
 
 def _by_index(tokens: np.ndarray, kernel: str, *, apart: bool) -> list[Kernel]:
@@ -207,7 +207,7 @@ def _write(
 
 
 def latent_kernel(table: Table, *, absorbed: bool, decode: bool) -> str:
-    """Whose attention to latent vectors ran: of `gpu_attention.KERNELS`.
+    """Whose attention to latent vectors ran: of `attention_libraries.KERNELS`.
 
     vLLM's FlashMLA decodes as TensorRT-LLM does; its other backend of Hopper calls FlashAttention 3, as SGLang.
     """

@@ -34,7 +34,7 @@ import rooflab
 from rooflab.model.device.constants import load_family
 from rooflab.model.device.device import Device
 from rooflab.model.engines.engine import engine
-from rooflab.model.kernels.gpu import attention
+from rooflab.model.kernels.gpu import attention_libraries
 from rooflab.model.serving.kernels import Kernel
 
 JOBS = [
@@ -226,9 +226,11 @@ def _kernel(sort: str, row: Row, table: Table) -> str:
     if window := float(row.get("window_size") or 0):
         keys = min(keys, window)
     item = np.array(1.0 if row["kv_cache_dtype"] == "fp8" else 2.0)
-    code = np.array(float(attention.KERNELS.index(name)))
+    code = np.array(float(attention_libraries.KERNELS.index(name)))
     blocks = float(row["batch_size"]) * kv_heads
-    return attention.KERNELS[int(attention.chosen(code, heads / kv_heads, blocks, keys, item, table.device))]
+    return attention_libraries.KERNELS[
+        int(attention_libraries.chosen(code, heads / kv_heads, blocks, keys, item, table.device))
+    ]
 
 
 def _merged(calls: list[tuple[list[Kernel], Table]], table: Table) -> list[Kernel]:
@@ -358,7 +360,7 @@ def _asked(sort: str, kernel: str, by_rows: bool, family: str) -> tuple[str, Seq
 
 def _of_narrow(kernel: str, names: Sequence[str]) -> list[str]:
     """Names of constants, of a kernel that multiplies 8 bits or of one that widens them."""
-    narrow = attention.narrows(kernel, 1.0)
+    narrow = attention_libraries.narrows(kernel, 1.0)
     return ["narrow_factor" if narrow and name == "widen_factor" else name for name in names]
 
 

@@ -27,8 +27,8 @@ class Engine:
     Attributes:
         name: as its makers write it; `aliases` other words for it.
         constants: each of the numbers with its meaning and source.
-        attention: whose attention kernels it calls on a card of each family (`model.kernels.gpu.attention`); on
-            others, those of the general model.
+        attention: whose attention kernels it calls on a card of each family
+            (`model.kernels.gpu.attention_libraries`); on others, those of the general model.
         experts: whose products for groups it runs on a card of each family (`model.kernels.gpu.matmul`), by
             its numbers ("half", "fp8", "block"); on others, those of the general model.
         peer_sums: which sums over ranks its own kernels take, by the card's family: see `sums`.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rooflab.model.kernels.gpu import attention as gpu_attention
+from rooflab.model.kernels.gpu import attention_libraries
 from rooflab.model.parallel.layout import share
 from rooflab.model.serving import beside
 from rooflab.model.serving.batch import Number
@@ -193,7 +193,7 @@ def _attend(run: Run, count: float, heads: float, kv_heads: float, a: Attention)
     prompts = run.engine.attention_kernel(run.family, decodes=False)
     single = run.engine.attention_kernel(run.family, decodes=True, shares=shares)
     eight = run.precision.cache == "fp8"
-    narrow = eight and (run.engine.narrow_prompts or gpu_attention.narrows(prompts, item))
+    narrow = eight and (run.engine.narrow_prompts or attention_libraries.narrows(prompts, item))
     prefill = attention(
         LAYER,
         "attend (prompts)",
@@ -214,7 +214,7 @@ def _attend(run: Run, count: float, heads: float, kv_heads: float, a: Attention)
         new=batch.decode_tokens,
         before=np.maximum(batch.decode_context - 1.0, 0.0),
         cached_bytes=item,
-        dtype="fp8" if eight and gpu_attention.narrows(single, item) else "bf16",
+        dtype="fp8" if eight and attention_libraries.narrows(single, item) else "bf16",
         shares=shares,
         kernel=single,
         **common,

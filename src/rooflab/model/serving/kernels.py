@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rooflab.model.kernels.gpu import attention as gpu_attention
+from rooflab.model.kernels.gpu import attention_libraries
 from rooflab.model.kernels.gpu import matmul as gpu_matmul
 from rooflab.model.peers import PeerSums
 from rooflab.work.llm.formats import WeightFormat
@@ -201,14 +202,14 @@ def attention(
         window: keys that a query sees; `limit` the most that a sparse kernel picks for it; 0 for no bound.
         cached_bytes: of an element of keys and values.
         shares: whether the heads of a group read their keys and values together; else each through the cache.
-        kernel: of `model.kernels.gpu.attention.KERNELS`.
+        kernel: of `model.kernels.gpu.attention_libraries.KERNELS`.
         skips: whether tiles before the window are skipped by one of `WALKS_ALL`, as all others do.
         v_in_k: whether values are a part of the keys' vectors, read once (latent attention).
     """
     keys = before + new
     bound = min(each for each in (window, limit) if each) if window or limit else np.inf
     pairs = sequences * new * (_visible(new, before, bound) if causal else keys + 0.0 * new)
-    if not skips and kernel in gpu_attention.WALKS_ALL:
+    if not skips and kernel in attention_libraries.WALKS_ALL:
         bound = limit or np.inf
     visible = _visible(new, before, bound) if causal else keys + 0.0 * new
     longest = np.minimum(keys, bound)
@@ -244,7 +245,7 @@ def attention(
             "resident": resident,
             "mask_loads": 0.0,
             "planned": float(planned),
-            "kernel": float(gpu_attention.KERNELS.index(kernel)),
+            "kernel": float(attention_libraries.KERNELS.index(kernel)),
         },
         read_bytes=q + kv,
         write_bytes=sequences * new * heads * values * HALF_BYTES,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import rooflab
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.kernels.common import Columns
-from rooflab.model.kernels.gpu import attention
+from rooflab.model.kernels.gpu import attention, attention_libraries
 from rooflab.model.program import op_times
 from rooflab.model.program.op_times import OpTimes
 from rooflab.model.serving import kernels, row_kernels, timing
@@ -251,7 +251,7 @@ def test_a_librarys_kernel_takes_its_own_constants_and_no_other_row_does() -> No
     )
     # Its tiles were planned before: of what starts it, `launch_s` alone is left.
     both.extra["planned"][:] = 1.0
-    both.extra["kernel"][1] = attention.KERNELS.index("vllm_flashinfer_prompts")
+    both.extra["kernel"][1] = attention_libraries.KERNELS.index("vllm_flashinfer_prompts")
     found = attention.time(both, device).time_s[:, 0]
     assert found[0] <= general[0, 0]
     assert found[1] - found[0] == pytest.approx(1.0 - DEVICE.constants("attention.launch_s"))
@@ -279,18 +279,18 @@ CHOICES = [
 def test_tensorrt_llm_leaves_groups_that_do_not_pay_to_the_masked_kernel(
     machine: str, group: float, item: float, blocks: float, keys: float, expected: str
 ) -> None:
-    code = np.array([[float(attention.KERNELS.index("trtllm_decode"))]])
+    code = np.array([[float(attention_libraries.KERNELS.index("trtllm_decode"))]])
     device = device_of(rooflab.machine(machine))
-    found = attention.chosen(code, group, blocks, keys, item, device)
-    assert attention.KERNELS[int(found[0, 0])] == expected
+    found = attention_libraries.chosen(code, group, blocks, keys, item, device)
+    assert attention_libraries.KERNELS[int(found[0, 0])] == expected
 
 
 def test_flashinfer_decodes_small_groups_without_matrix_engines_where_that_kernel_is_known() -> None:
-    code = np.array([[float(attention.KERNELS.index("flashinfer_decode"))]] * 3)
+    code = np.array([[float(attention_libraries.KERNELS.index("flashinfer_decode"))]] * 3)
     group, item = np.array([[1.0], [4.0], [1.0]]), np.array([[2.0], [2.0], [1.0]])
-    found = attention.chosen(code, group, 1.0, 1.0, item, device_of(rooflab.machine("l40s")))[:, 0]
+    found = attention_libraries.chosen(code, group, 1.0, 1.0, item, device_of(rooflab.machine("l40s")))[:, 0]
     expected = ["flashinfer_plain_decode", "flashinfer_decode", "flashinfer_decode"]
-    assert [attention.KERNELS[int(each)] for each in found] == expected
+    assert [attention_libraries.KERNELS[int(each)] for each in found] == expected
 
 
 def _served(kernel: str, *, machine: str = "a100-sxm-80gb", **sizes: float) -> float:
@@ -355,7 +355,7 @@ def test_pytorchs_cast_from_8_bits_issues_more_than_it_moves() -> None:
 
 
 def test_libraries_of_one_format_multiply_8_bits_beside_such_a_cache() -> None:
-    assert attention.narrows("vllm_fa_prompts", 1.0)
-    assert attention.narrows("trtllm_gen_decode", 1.0)
-    assert not attention.narrows("vllm_fa_prompts", 2.0)
-    assert not attention.narrows("flashinfer_decode", 1.0)  # widens keys and values
+    assert attention_libraries.narrows("vllm_fa_prompts", 1.0)
+    assert attention_libraries.narrows("trtllm_gen_decode", 1.0)
+    assert not attention_libraries.narrows("vllm_fa_prompts", 2.0)
+    assert not attention_libraries.narrows("flashinfer_decode", 1.0)  # widens keys and values

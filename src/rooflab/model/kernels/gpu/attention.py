@@ -17,6 +17,7 @@ import numpy as np
 from rooflab.model.device.device import Device, Number
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs, by_library
 from rooflab.model.kernels.gpu import masked_attention
+from rooflab.model.kernels.gpu.attention_libraries import KERNELS, PACKS_UNLESS_SLIDING, chosen
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.attention import visible_pairs
 from rooflab.work.formulas.cost_terms import item_bytes
@@ -45,56 +46,6 @@ COLUMNS: tuple[str, ...] = (
 )
 # The place of a number format's name in this tuple is the column `format`; any other counts as the last.
 FORMATS: tuple[str, ...] = ("fp16", "bf16", "fp8", "fp32", "tf32", "fp64", "")
-# Libraries' kernels whose constants may differ (topics `attention_NAME` of a family's data), by the column
-# `kernel`; the first is the one that the family's topic `attention` tells of.
-KERNELS: tuple[str, ...] = (
-    "",
-    "vllm_fa_prompts",
-    "vllm_fa_decode",
-    "fa_prompts",
-    "fa_decode",
-    "trtllm_prompts",
-    "trtllm_decode",
-    "trtllm_gen_prompts",
-    "trtllm_gen_decode",
-    "flashinfer_prompts",
-    "flashinfer_decode",
-    "triton_prompts",
-    "triton_decode",
-    "masked_decode",
-    "trtllm_narrow_decode",
-    "fa2_prompts",
-    "fa2_decode",
-    "flashinfer_plain_decode",
-    "vllm_flashinfer_prompts",
-    "vllm_flashinfer_decode",
-    "fa_latent_decode",
-    "fa_latent_prompts",
-    "trtllm_latent_decode",
-    "trtllm_latent_prompts",
-)
-# Whose tiles of one query hold one head where a window slides, and whose keys are split only where a tile holds
-# several heads; q and the result are then turned by kernels of their own, but for one head of keys, where that is
-# only another view (Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp: `seqlenq_ngroups_swapped`).
-_PACKS_UNLESS_SLIDING = ("fa2_decode",)
-# Whose tiles walk over the keys before the window too, and mask them, as SGLang calls them (sgl-project/sglang,
-# layers/attention/triton_ops/extend_attention.py; FlashInfer's 0.2 prefill.cuh; vLLM's of both skip them).
-WALKS_ALL = ("flashinfer_prompts", "triton_prompts")
-# Whose products are of 8 bits where the cache holds such numbers: q is cast to them before, by these libraries'
-# callers or by a kernel of the layer (FlashAttention 3 and TensorRT-LLM's generated kernels take q, keys and
-# values of one format; FlashInfer's, Triton's and FlashAttention 2's multiply 16 bits, and widen keys and values).
-_NARROWS = (
-    *("vllm_fa_prompts", "vllm_fa_decode", "fa_prompts", "fa_decode"),
-    *("trtllm_prompts", "trtllm_gen_prompts", "trtllm_gen_decode"),
-)
-
-
-def narrows(kernel: str, cached_bytes: float) -> bool:
-    """Whether that library's kernel multiplies 8-bit numbers beside a cache of so many bytes a number."""
-    return cached_bytes < _HALF_BYTES and kernel in _NARROWS
-
-
-_HALF_BYTES = 2.0
 
 
 # That FlashAttention has kernels for (Dao-AILab/flash-attention, csrc/flash_attn/src); longer heads stay.
@@ -199,42 +150,6 @@ def time(x: Columns, device: Device) -> KernelTimes:
     )
 
 
-def chosen(
-    codes: np.ndarray, group: Number, blocks: Number, keys: Number, item_bytes: Number, device: Device
-) -> np.ndarray:
-    """The kernel of each row, where a layer has several for single tokens.
-
-    TensorRT-LLM's XQA kernel shares keys and values between the heads of a group of up to 32. Larger ones have the
-    masked kernel, which before Blackwell (`masked_below` of the topic `attention_trtllm_decode`) takes ungrouped
-    heads, and few `blocks` (sequences times heads of keys) of 16 bits, too (NVIDIA/TensorRT-LLM, kernelUtils.cpp:
-    supportConfigHMMA; decoderXQAImplJIT.cpp: mayHavePerfGain). On Hopper 8 bits have an XQA kernel of their own.
-    FlashInfer has one without matrix engines, which SGLang takes for groups of fewer than 4 heads and 16 bits
-    (flashinfer_backend.py: should_use_tensor_core).
-    """
-    first, masked, narrow, library, plain = (float(KERNELS.index(each)) for each in _SINGLE_TOKENS)
-    if device.constants.specialised("attention", _SINGLE_TOKENS[-1]) is not device.constants:
-        codes = np.where((codes == library) & (group < _MATRIX_GROUP) & (item_bytes >= 2.0), plain, codes)
-    ours = codes == first
-    if not ours.any():
-        return codes
-    c = device.constants.specialised("attention", _SINGLE_TOKENS[0])
-    least = c("attention.masked_below") * device.units
-    worth = blocks * np.maximum(np.floor(keys / _SPLIT_KEYS), 1.0) >= least
-    eight = item_bytes < 2.0
-    grouped = ((group > 1.0) | (least == 0.0)) & (group <= _XQA_GROUP)
-    codes = np.where(ours & ~(grouped & (worth | eight)), masked, codes)
-    return np.where(ours & grouped & eight & (c("attention.narrow_apart") > 0), narrow, codes)
-
-
-_SINGLE_TOKENS = (
-    *("trtllm_decode", "masked_decode", "trtllm_narrow_decode"),
-    *("flashinfer_decode", "flashinfer_plain_decode"),
-)
-_MATRIX_GROUP = 4.0  # heads of a group from which on FlashInfer's products are the matrix engine's
-_SPLIT_KEYS = 128.0  # fewest keys of a part (decoderXQAConstants.h: kMinHistoryTokensPerBlock)
-_XQA_GROUP = 32.0  # most heads of a group
-
-
 def _time(x: Columns, device: Device) -> KernelTimes:
     c = device.constants
     kernel = KERNELS[int(x["kernel"].flat[0])] if x["kernel"].size else ""
@@ -244,7 +159,7 @@ def _time(x: Columns, device: Device) -> KernelTimes:
     # One query head a tile, even of one query: by what the operation says, or as the library does.
     alone = (x["packs"] == 0) | ((x["packs"] < 0) & (c("attention.packs_single") == 0))
     single, turned = np.zeros_like(alone), np.zeros_like(alone)
-    if kernel in _PACKS_UNLESS_SLIDING:
+    if kernel in PACKS_UNLESS_SLIDING:
         alone = alone | (x["window"] > 0)
         single, turned = x["group"] == 1.0, (x["group"] > 1.0) & (x["heads"] > 1.0) & ~alone
     tiles, rows = _tiles(x, c("attention.tile_queries"), packs, alone)
