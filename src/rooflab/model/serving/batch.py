@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from rooflab.errors import RooflabError
 
 Number = float | np.ndarray
+
+
+class Attending(TypedDict):
+    """Sequences of one sort, the new tokens of each, and those before them: as `kernels.attention` takes them."""
+
+    sequences: Number
+    new: Number
+    before: Number
 
 
 class Batch(NamedTuple):
@@ -44,6 +52,24 @@ class Batch(NamedTuple):
     def sequences(self) -> Number:
         """All of them."""
         return self.prefill_sequences + self.decode_sequences
+
+    @property
+    def prompts(self) -> Attending:
+        """The sequences whose prompts are computed."""
+        return {
+            "sequences": self.prefill_sequences,
+            "new": self.prefill_tokens,
+            "before": self.prefill_context,
+        }
+
+    @property
+    def singles(self) -> Attending:
+        """The sequences that decode, whose `decode_context` counts a new token."""
+        return {
+            "sequences": self.decode_sequences,
+            "new": self.decode_tokens,
+            "before": np.maximum(self.decode_context - 1.0, 0.0),
+        }
 
     @property
     def cached_tokens(self) -> Number:

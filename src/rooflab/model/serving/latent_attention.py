@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from rooflab.model.parallel.layout import share
 from rooflab.model.serving import latent_cache
 from rooflab.model.serving.attention import passed_on
@@ -81,9 +79,7 @@ def kernels(run: Run, a: Latent, count: float) -> list[Kernel]:
             LAYER,
             "attend (prompts)",
             count,
-            sequences=batch.prefill_sequences,
-            new=batch.prefill_tokens,
-            before=batch.prefill_context,
+            **batch.prompts,
             heads=heads,
             kv_heads=heads,
             size=size,
@@ -114,9 +110,7 @@ def kernels(run: Run, a: Latent, count: float) -> list[Kernel]:
             LAYER,
             "attend (one token each)",
             count,
-            sequences=single,
-            new=batch.decode_tokens,
-            before=np.maximum(batch.decode_context - 1.0, 0.0),
+            **batch.singles,
             heads=heads,
             kv_heads=1.0,
             size=a.kv_rank + a.rotary,
@@ -163,23 +157,13 @@ def _index(run: Run, a: Latent, count: float) -> list[Kernel]:
         hidden,
         stored,
     )
-    for name, sequences, new, before in (
-        ("prompts", batch.prefill_sequences, batch.prefill_tokens, batch.prefill_context),
-        (
-            "one token each",
-            batch.decode_sequences,
-            batch.decode_tokens,
-            np.maximum(batch.decode_context - 1.0, 0.0),
-        ),
-    ):
+    for name, each in (("prompts", batch.prompts), ("one token each", batch.singles)):
         made.append(
             attention(
                 LAYER,
                 f"index: score ({name})",
                 count,
-                sequences=sequences,
-                new=new,
-                before=before,
+                **each,
                 heads=float(a.index_heads),
                 kv_heads=1.0,
                 size=a.index_size,
@@ -190,6 +174,6 @@ def _index(run: Run, a: Latent, count: float) -> list[Kernel]:
                 planned=True,
             )
         )
-        scores = sequences * new * (before + (new + 1) / 2)
+        scores = each["sequences"] * each["new"] * (each["before"] + (each["new"] + 1) / 2)
         made.append(pointwise(LAYER, f"index: keep the best ({name})", count, scores, reads=4.0, writes=0.0))
     return made
