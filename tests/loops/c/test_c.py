@@ -471,3 +471,28 @@ def test_constants_whose_bytes_are_no_text(tmp_path):
     report = rooflab.loop(f"{source}:least", x, 100, levels=CACHES)
     assert report.flop == 100
     assert report.core_loops
+
+
+def test_each_comparison_of_a_switch_in_c_is_foretold(tmp_path, root):
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("only the assembly of x86 is traced")
+    source = tmp_path / "words.c"
+    source.write_text(
+        "long words(const unsigned char *text, long n) {\n"
+        "  long found = 0, lines = 0, inside = 0;\n"
+        "  for (long i = 0; i < n; i++) {\n"
+        "    unsigned char c = text[i];\n"
+        "    if (c == 10) lines++;\n"
+        "    if (c == 32 || c == 10 || c == 9) inside = 0;\n"
+        "    else if (!inside) { inside = 1; found++; }\n"
+        "  }\n"
+        "  return found * 1000 + lines;\n"
+        "}\n"
+    )
+    many = 1 << 20  # more than are learnt by heart
+    text = np.random.default_rng(0).choice(np.array([32, 101], np.uint8), many)
+    report = rooflab.loop(f"{source}:words", text, many, levels=CACHES, advise=False)
+    # a coin for each letter, which may be tossed again for the word that begins there
+    assert 0.45 * many < sum(each.missed for each in report.core_loops) < many
+    ordered = rooflab.loop(f"{source}:words", np.sort(text), many, levels=CACHES, advise=False)
+    assert sum(each.missed for each in ordered.core_loops) < 100

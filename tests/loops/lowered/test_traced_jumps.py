@@ -185,3 +185,24 @@ def test_questions_of_a_table_are_those_of_a_plain_loop():
                 break
     assert asked.tolist() == [*expected, 2]
     assert of_jump.tolist() == [0, 1, 2, 2, 2]
+
+
+def test_blocks_of_code_run_as_often_as_those_of_the_ir_that_they_are_of():
+    random = np.random.default_rng(0)
+    texts = random.choice(np.array([9, 10, 32, 101, 102], np.uint8), 801)
+    for made in (
+        taken(words, texts),
+        taken(both, random.random(801), random.random(801), np.zeros(801, np.int64)),
+    ):
+        passes = {label.replace('"', ""): count for label, count in made.passes.items()}
+        names = [each.name for each in made.machine]
+        alone = [(name, ran) for name, ran in zip(names, made.code_passes, strict=True) if names.count(name) == 1]
+        assert sum(name in passes for name, _ in alone) > 3
+        assert all(passes[name] == ran for name, ran in alone if name in passes)
+
+
+def test_letters_are_loaded_once_each_however_their_code_was_copied():
+    texts = np.random.default_rng(0).choice(np.array([9, 10, 32, 101, 102], np.uint8), 801)
+    found = core_loops.found_in(numba.njit(words), (texts,))
+    loads = [each.operations.get("load integer", 0.0) for each in found if each.line and each.passes]
+    assert sum(loads) == pytest.approx(801, abs=8)

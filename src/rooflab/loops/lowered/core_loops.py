@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rooflab.loops.lowered import chains, choices, control_flow, flow, profile, tested
 from rooflab.loops.lowered.ir_text import VALUE, Instruction, Places
-from rooflab.loops.lowered.machine_code import Block
+from rooflab.loops.lowered.machine_code import Block, owners
 from rooflab.loops.lowered.operations import kind_of
 from rooflab.types.loop import CoreLoop, FlowStep
 
@@ -193,9 +193,13 @@ def _lines_of(taken: profile.Profile, places: Places) -> frozenset[int]:
 def _of_machine_code(taken: profile.Profile) -> dict[str, dict[str, float]]:
     """Operations of all passes by kind, by the IR's block that the machine code is of.
 
-    A block of the code generator's own is passed as often as control flows into it, half of a fork's passes going
-    either way. Copies of a block share its passes, unless a select within became a jump, so that it came apart.
+    Where its jumps were traced they say how often each block ran. Else one of the code generator's own is passed as
+    often as control flows into it, half of a fork's passes going either way; copies of a block share its passes,
+    unless a select within became a jump, so that it came apart.
     """
+    if taken.code_passes:
+        names = [label.replace('"', "") for label in owners(taken.function, taken.machine)]
+        return _by_owner(taken.machine, taken.code_passes, names)
     passes = {label.replace('"', ""): float(count) for label, count in taken.passes.items()}
     with_jumps = {
         label.replace('"', "")
@@ -208,10 +212,16 @@ def _of_machine_code(taken: profile.Profile) -> dict[str, dict[str, float]]:
         for number, each in enumerate(taken.machine)
         if each.name in passes
     }
-    ran, owners = _flow(taken.machine, known)
+    ran, leading = _flow(taken.machine, known)
+    names = ["" if owner is None else taken.machine[owner].name for owner in leading]
+    return _by_owner(taken.machine, ran, names)
+
+
+def _by_owner(code: Sequence[Block], ran: Sequence[float], names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Operations of all passes by kind, by `names` of the IR's blocks; `ran`: passes of each block of `code`."""
     found: dict[str, dict[str, float]] = {}
-    for each, owner, count in zip(taken.machine, owners, ran, strict=True):
-        held = found.setdefault("" if owner is None else taken.machine[owner].name, {})
+    for each, name, count in zip(code, names, ran, strict=True):
+        held = found.setdefault(name, {})
         for kind, number in each.operations.items():
             held[kind] = held.get(kind, 0.0) + number * count
     return found

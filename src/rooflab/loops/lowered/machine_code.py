@@ -263,23 +263,24 @@ def _arithmetic(mnemonic: str, operands: list[str], width: str, memory: bool) ->
     return "integer shift" if mnemonic.startswith(_WHOLE_SHIFTS) else "integer"
 
 
-def owners(made: tuple[Block, ...]) -> tuple[str, ...]:
-    """The IR's block that each is of; one of the code generator's own goes with the one before it."""
+def owners(function: Function, made: tuple[Block, ...]) -> tuple[str, ...]:
+    """The label of the IR's block that each is of; one of the code generator's own goes with the one before it."""
+    labels = {label.replace('"', ""): label for label in function.blocks}
     found: list[str] = []
     for each in made:
         first = next((n for n in each.before if n < len(found)), None)
-        found.append(each.name or ("" if first is None else found[first]))
+        found.append(labels.get(each.name, "" if first is None else found[first]))
     return tuple(found)
 
 
 def branching(function: Function, made: tuple[Block, ...]) -> dict[str, tuple[str, ...]]:
     """The selects of `function` that became jumps: by their condition, the results that it chooses."""
     jumps: Counter[str] = Counter()
-    for each, owner in zip(made, owners(made), strict=True):
+    for each, owner in zip(made, owners(function, made), strict=True):
         jumps[owner] += each.jumps
     found: dict[str, tuple[str, ...]] = {}
     for label, block in function.blocks.items():
-        more = jumps[label.replace('"', "")]
+        more = jumps[label]
         ends = block.instructions[-1]
         if ends.opcode == "br" and " i1 " in ends.text:
             more -= 1

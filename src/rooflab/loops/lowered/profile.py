@@ -60,6 +60,7 @@ class Profile(NamedTuple):
         boxed: numbers in lists, sets and tuples that the call returned, each made an object of Python's.
         jumps: the conditional jumps of its machine code, by the block of the IR that they are of; None where they
             were not traced: then `branches` and `selects` stand for them.
+        code_passes: how often each block of `machine` ran; empty where that is not known.
     """
 
     function: Function
@@ -75,6 +76,7 @@ class Profile(NamedTuple):
     crossed: Mapping[str, float] = {}
     dearer: Mapping[str, float] = {}
     jumps: Mapping[str, tuple[traced_jumps.Foretold, ...]] | None = None
+    code_passes: tuple[float, ...] = ()
 
     def missed_of_switch(self, label: str) -> int:
         """Jumps foretold wrongly of a block that ends in a `switch`; 0 of all others."""
@@ -209,11 +211,11 @@ def run(
         ir: the text of the optimised module.
         call: makes the run, with the engine that holds the module's machine code.
         assembly: what another compiler made of the module; "" for LLVM's own.
-        jumping: makes the same run on other copies of its data, for the jumps of LLVM's own assembly.
+        jumping: makes the same run on other copies of its data, for the jumps of LLVM's own assembly of `ir`.
     """
-    text_of = assembly or machine_code.written(ir)
-    traced = traced_jumps.take(text_of, jumping) if jumping is not None and text_of and not assembly else None
-    counted = _counters(chosen, text_of)
+    own = machine_code.written(ir) if jumping is not None or not assembly else ""
+    traced = traced_jumps.take(own, jumping) if jumping is not None and own else None
+    counted = _counters(chosen, assembly or own)
     passes = np.zeros(sum(len(each.function.blocks) for each in counted), np.int64)
     choosing = sum(len(each.selects) for each in counted)
     branches = np.zeros((len(passes) + choosing, predictor.BRANCH_WORDS), np.int64)
@@ -247,8 +249,19 @@ def run(
     if traced is None:
         return taken
     missed = traced_jumps.missed(traced, engine, held)
+    code = machine_code.of_assembly(own)
+    if not assembly:
+        taken = tuple(
+            each._replace(
+                code_passes=traced_jumps.passes(
+                    traced, each.function, each.machine, next(iter(each.passes.values()))
+                )
+            )
+            for each in taken
+        )
     return tuple(
-        each._replace(jumps=traced_jumps.by_block(traced, missed, each.function, each.machine)) for each in taken
+        each._replace(jumps=traced_jumps.by_block(traced, missed, each.function, code.get(each.function.name, ())))
+        for each in taken
     )
 
 

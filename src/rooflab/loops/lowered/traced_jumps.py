@@ -55,15 +55,24 @@ _NOTED = """\
 # the second, the place, is less than zero.
 _CONDITION = "\tset{when}\t%al\n\tmovzbl\t%al, %eax", "orl\t%eax, (%rdx)", 4
 _PLACE_TO = "\tmovq\t{place}, %rax\n\torl\t$2147483648, %eax", "movl\t%eax, 4(%rdx)", 8
+_ROUNDS = 40  # blocks without a jump that goes two ways, in a row
 _SPARE = 2  # words behind the end of a trace
 
 
 class Jump(NamedTuple):
-    """A jump that may go several ways: its function, the number of its block in `machine_code`, its line or 0."""
+    """A jump that may go several ways.
+
+    Attributes:
+        function: its own.
+        block: the number of its block in `machine_code`.
+        line: of the source; 0 where that is not known.
+        to: the block that it goes to; −1: out of a table.
+    """
 
     function: str
     block: int
     line: int
+    to: int = -1
 
 
 class Foretold(NamedTuple):
@@ -99,6 +108,8 @@ def instrumented(assembly: str, held: int, counters: int) -> tuple[str, tuple[Ju
     """
     made: list[str] = []
     jumps: list[Jump] = []
+    targets: list[tuple[str, str]] = []
+    labels: dict[tuple[str, str], int] = {}
     function, block, line, kept = "", -1, 0, True
     for each in assembly.splitlines():
         if section := _SECTION.match(each):
@@ -109,6 +120,7 @@ def instrumented(assembly: str, held: int, counters: int) -> tuple[str, tuple[Ju
             function, block, line = begins["name"].strip('"'), -1, 0
         elif BLOCK.match(each):
             block += 1
+            labels[function, each.partition(":")[0]] = block
         elif place := _PLACE.match(each):
             outer = _OUTERMOST.findall(place["rest"])
             line = int(outer[-1] if outer else place["line"]) or line
@@ -123,9 +135,11 @@ def instrumented(assembly: str, held: int, counters: int) -> tuple[str, tuple[Ju
                 )
             )
             jumps.append(Jump(function, block, line))
+            targets.append((function, each.split()[-1] if jump["when"] else ""))
         if not _LEFT_OUT.match(each):
             made.append(each)
-    return "\n".join(made) + "\n", tuple(jumps)
+    found = (each._replace(to=labels.get(to, -1)) for each, to in zip(jumps, targets, strict=True))
+    return "\n".join(made) + "\n", tuple(found)
 
 
 def take(assembly: str, call: Callable[[Any], None]) -> Traced:
@@ -210,16 +224,52 @@ def by_block(
 ) -> dict[str, tuple[Foretold, ...]] | None:
     """The jumps of a function that ran, by the IR's block that they are of; None where its `code` is not known."""
     found: dict[str, tuple[Foretold, ...]] = {}
+    labels = owners(function, code)
     for jump, ran, wrong in zip(traced.jumps, traced.ran, missed, strict=True):
-        if jump.function == function.name and ran and (label := _label(function, code, jump.block)):
+        if jump.function == function.name and code and ran and (label := labels[jump.block]):
             found[label] = (*found.get(label, ()), Foretold(jump.line, int(ran), wrong))
     return found if code else None
 
 
-def _label(function: Function, code: tuple[Block, ...], number: int) -> str:
-    """The IR's block that block `number` of the code is of; "" where none is known."""
-    owner = owners(code)[number] if number < len(code) else ""
-    return next((label for label in function.blocks if label.replace('"', "") == owner), "")
+def passes(traced: Traced, function: Function, code: tuple[Block, ...], entries: int) -> tuple[float, ...]:
+    """How often each block of a function's `code` ran; () where a table decides that, or it is not known.
+
+    Args:
+        traced: a run.
+        function: its IR.
+        code: its blocks, of the assembly that was traced.
+        entries: how often it was called.
+    """
+    own = [n for n, each in enumerate(traced.jumps) if each.function == function.name]
+    if not code or any(traced.jumps[n].to < 0 for n in own):
+        return ()
+    noted = traced.trace[traced.trace >= 0]
+    simulated = np.bincount(noted >> 1, minlength=len(traced.jumps))
+    taken = np.bincount(noted >> 1, noted & 1, len(traced.jumps)) * traced.ran / np.maximum(1, simulated)
+    ways: list[dict[int, float]] = [{} for _ in code]  # from a block with a jump, to others
+    known: dict[int, float] = {0: float(entries)} if not code[0].before else {}
+    left: dict[int, float] = {}
+    for n in own:
+        here, to = traced.jumps[n].block, traced.jumps[n].to
+        known.setdefault(here, float(traced.ran[n]))
+        ways[here][to] = ways[here].get(to, 0.0) + float(taken[n])
+        left[here] = float(traced.ran[n] - taken[n])
+    for here, count in left.items():
+        jumped = [traced.jumps[n].to for n in own if traced.jumps[n].block == here]
+        # where it goes behind its last jump
+        after = [n for n, each in enumerate(code) if each.before.count(here) > jumped.count(n)]
+        if len(after) != 1:
+            return ()
+        ways[here][after[0]] = ways[here].get(after[0], 0.0) + count
+    ran = [known.get(n, 0.0) for n in range(len(code))]
+    for _ in range(_ROUNDS):
+        before = list(ran)
+        for n, each in enumerate(code):
+            if n not in known:
+                ran[n] = sum(ways[one].get(n, 0.0) if one in left else ran[one] for one in set(each.before))
+        if ran == before:
+            return tuple(ran)
+    return ()
 
 
 def repeatable(values: Iterable[Any]) -> bool:
