@@ -193,9 +193,9 @@ def _lines_of(taken: profile.Profile, places: Places) -> frozenset[int]:
 def _of_machine_code(taken: profile.Profile) -> dict[str, dict[str, float]]:
     """Operations of all passes by kind, by the IR's block that the machine code is of.
 
-    Where its jumps were traced they say how often each block ran. Else one of the code generator's own is passed as
-    often as control flows into it, half of a fork's passes going either way; copies of a block share its passes,
-    unless a select within became a jump, so that it came apart.
+    Where its jumps were traced they say how often each block ran. Else one of the code generator's own is passed
+    as often as control flows into it, half of a fork's passes going either way; copies of a block share its
+    passes, unless a select within became a jump, so that it came apart.
     """
     if taken.code_passes:
         names = [label.replace('"', "") for label in owners(taken.function, taken.machine)]
