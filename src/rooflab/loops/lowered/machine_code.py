@@ -75,7 +75,8 @@ def written(ir: str) -> str:
     if not target.triple.startswith(("x86_64", "i686", "amd64")):
         return ""
     target.set_asm_verbosity(True)
-    return target.emit_assembly(binding.parse_assembly(ir))
+    # bytes, as LLVM writes those of constants into comments as they are: what of them is no text is no code
+    return target._emit_to_memory(binding.parse_assembly(ir), use_object=False).decode("utf-8", "replace")
 
 
 def of_assembly(text: str) -> dict[str, tuple[Block, ...]]:
