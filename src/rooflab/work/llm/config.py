@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
-from rooflab.work.llm import defaults, layers, quantized, unread
+from rooflab.work.llm import defaults, feeds, layers, quantized, unread
 from rooflab.work.llm.architecture import Architecture, Block
 from rooflab.work.llm.families import ALIASES, FAMILIES, Family
 from rooflab.work.llm.fields import Fields
@@ -65,7 +65,7 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
     word, family = _family(config, inner, fields)
     hidden = fields.size("hidden_size")
     each_layer = [
-        (layers.mixer_of(family, word, fields, number), layers.feed_of(family, word, fields, number))
+        (layers.mixer_of(family, word, fields, number), feeds.feed_of(family, word, fields, number))
         for number in range(fields.layers())
     ]
     cross = layers.cross_of(family, fields)

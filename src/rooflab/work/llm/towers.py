@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rooflab.errors import RooflabError
-from rooflab.work.llm import defaults, layers
+from rooflab.work.llm import defaults, feeds
 from rooflab.work.llm.architecture import Attention, Block, Mlp, Tower
 from rooflab.work.llm.families import Family
 from rooflab.work.llm.fields import Fields
@@ -29,7 +29,7 @@ def encoder_of(family: Family, word: str, fields: Fields) -> Tower | None:
         rotates=False,
         causal=False,
     )
-    feed = layers.dense_of(family, word, fields)
+    feed = feeds.dense_of(family, word, fields)
     inner = fields.size("encoder_ffn_dim", feed.inner)
     feed = Mlp(inner, feed.gated, feed.bias, feed.gate_bias)
     count = fields.size("encoder_layers", fields.size("num_layers", fields.layers()))

@@ -1,0 +1,211 @@
+"""One layer of a configuration: its feed-forward part, dense or of experts, by family."""
+
+from __future__ import annotations
+
+from rooflab.errors import RooflabError
+from rooflab.work.llm.architecture import Experts, Mlp
+from rooflab.work.llm.families import Family
+from rooflab.work.llm.fields import Fields
+from rooflab.work.llm.layers import borrows, chosen, nemotron_kind
+
+
+def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Experts | None:
+    """The feed-forward part of layer `number`; None where it has none."""
+    readers = {
+        "mixtral": _mixtral, "qwen": _qwen, "deepseek": _deepseek, "minimax": _mixtral, "gpt_oss": _gpt_oss,
+        "llama4": _llama4, "nemotron_h": _nemotron, "jamba": _jamba, "granite": _granite, "ernie": _ernie,
+        "hunyuan": _hunyuan, "gemma4": _gemma4,
+        "chosen": _chosen_feed, "lfm2": _lfm2,
+    }  # fmt: skip
+    if family.feed == "none":
+        return None
+    if family.feed in readers:
+        return readers[family.feed](family, fields, number)
+    return dense_of(family, word, fields)
+
+
+def dense_of(family: Family, word: str, fields: Fields) -> Mlp:
+    """A dense feed-forward part; four times as wide as the hidden size where no field says."""
+    inner = fields.size("intermediate_size", 4 * fields.size("hidden_size"))
+    if word == "mpt":
+        inner = fields.size("expansion_ratio", 4) * fields.size("hidden_size")
+    if word == "falcon":
+        inner = fields.size("ffn_hidden_size", 4 * fields.size("hidden_size"))
+    gated = family.gated
+    if word == "t5":
+        gated = "gated" in str(fields.get("feed_forward_proj") or "relu")
+    bias = fields.flag("mlp_bias", fields.flag("use_mlp_bias")) if family.mlp_bias is None else family.mlp_bias
+    return Mlp(inner, gated, bias, bias)
+
+
+def _mixtral(family: Family, fields: Fields, number: int) -> Experts:
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("intermediate_size"),
+    )
+
+
+def _gpt_oss(family: Family, fields: Fields, number: int) -> Experts:
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("intermediate_size"),
+        bias=True,
+        router_bias=True,
+    )
+
+
+def _qwen(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    count = fields.count("num_local_experts", fields.count("num_experts"))
+    only_dense = fields.get("mlp_only_layers") or []
+    if not count or number in only_dense or (number + 1) % fields.size("decoder_sparse_step", 1):
+        return Mlp(fields.size("intermediate_size"))
+    shared = fields.count("shared_expert_intermediate_size")
+    return Experts(
+        count=count,
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("moe_intermediate_size", fields.maybe("intermediate_size")),
+        shared=shared,
+        shared_gate=bool(shared),
+    )
+
+
+def _deepseek(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    count = fields.count("num_local_experts", fields.count("n_routed_experts"))
+    wide = fields.maybe("intermediate_size")  # of dense layers; of the experts too where nothing else is stated
+    if not count or _is_dense(fields, number):
+        return Mlp(fields.size("intermediate_size"))
+    inner = fields.size("moe_intermediate_size", wide)
+    return Experts(
+        count=count,
+        chosen=fields.size("num_experts_per_tok"),
+        inner=inner,
+        shared=inner * fields.count("n_shared_experts"),
+    )
+
+
+def _is_dense(fields: Fields, number: int) -> bool:
+    """Whether layer `number` has no experts: by its kind, by a list of 0 and 1, or by how many are dense first."""
+    kind, listed = fields.kind(number, ("mlp_layer_types",)), fields.get("moe_layer_freq")
+    if kind is not None:
+        return kind == "dense"
+    if isinstance(listed, list) and number < len(listed):
+        return not listed[number]
+    return number < fields.count("first_k_dense_replace") or number % fields.size("moe_layer_freq", 1) != 0
+
+
+def _llama4(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    step = fields.size("interleave_moe_layer_step", 1)
+    routed = fields.get("moe_layers")
+    if (number not in routed) if isinstance(routed, list) and routed else (number + 1) % step:
+        return Mlp(fields.size("intermediate_size_mlp"))
+    inner = fields.size("intermediate_size")
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=inner,
+        shared=inner,
+    )
+
+
+def _nemotron(family: Family, fields: Fields, number: int) -> Mlp | Experts | None:
+    kind = nemotron_kind(fields, number)
+    if kind == "mlp":
+        return Mlp(fields.size("intermediate_size"), gated=False, bias=fields.flag("mlp_bias"))
+    if kind != "moe":
+        return None
+    return Experts(
+        count=fields.size("n_routed_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("moe_intermediate_size"),
+        gated=False,
+        shared=fields.count("n_shared_experts", 1) * fields.count("moe_shared_expert_intermediate_size"),
+    )
+
+
+def _chosen_feed(family: Family, fields: Fields, number: int) -> Mlp | None:
+    """As wide as a multiple of the hidden size says, rounded up to 256 (DeciLM's modeling_decilm.py)."""
+    if not isinstance(fields.get("block_configs"), list):
+        return Mlp(fields.size("intermediate_size"))
+    found = chosen(fields, number, "ffn")
+    if found is None:
+        return None
+    multiple = found.get("ffn_mult")
+    if isinstance(multiple, bool) or not isinstance(multiple, (int, float)) or multiple <= 0:
+        raise RooflabError(f"{found.source}: ffn_mult is {multiple!r}, expected a number above 0")
+    return Mlp(-(-int(2 * multiple * fields.size("hidden_size") / 3) // 256) * 256)
+
+
+def _lfm2(family: Family, fields: Fields, number: int) -> Mlp:
+    """Two thirds as wide as stated, rounded up, where the file does not say otherwise (modeling_lfm2.py)."""
+    inner = fields.maybe("block_ff_dim") or fields.size("intermediate_size")
+    if fields.flag("block_auto_adjust_ff_dim", True):
+        multiplier, step = fields.get("block_ffn_dim_multiplier"), fields.size("block_multiple_of", 256)
+        inner = int((1.0 if multiplier is None else float(multiplier)) * int(2 * inner / 3))
+        inner = -(-inner // step) * step
+    return Mlp(inner)
+
+
+def _gemma4(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    wide = fields.flag("use_double_wide_mlp") and borrows(fields, number)
+    inner = fields.size("intermediate_size") * (2 if wide else 1)
+    if not fields.flag("enable_moe_block"):
+        return Mlp(inner)
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("moe_intermediate_size"),
+        shared=inner,  # the dense part, which every token passes too
+    )
+
+
+def _jamba(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    if number % fields.size("expert_layer_period", 2) != fields.count("expert_layer_offset", 1):
+        return Mlp(fields.size("intermediate_size"))
+    return Experts(
+        count=fields.size("num_local_experts", 16),
+        chosen=fields.size("num_experts_per_tok", 2),
+        inner=fields.size("intermediate_size"),
+    )
+
+
+def _granite(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    shared = fields.count("shared_intermediate_size", 1024 if family.mixer == "bamba" else 0)
+    if not fields.count("num_local_experts"):
+        return Mlp(fields.size("shared_intermediate_size", 1024))
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("intermediate_size"),
+        shared=shared,
+    )
+
+
+def _ernie(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    first, last = fields.count("moe_layer_start_index", 1), fields.get("moe_layer_end_index")
+    past = isinstance(last, int) and 0 <= last < number
+    if number < first or past or (number + 1) % fields.size("moe_layer_interval", 1):
+        return Mlp(fields.size("intermediate_size"), bias=fields.flag("use_bias"))
+    inner = fields.size("moe_intermediate_size")
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok", fields.size("moe_k", 6)),
+        inner=inner,
+        shared=inner * fields.count("moe_num_shared_experts"),
+    )
+
+
+def _hunyuan(family: Family, fields: Fields, number: int) -> Experts:
+    def one(name: str, default: int) -> int:
+        """A number, or the layer's of a list."""
+        found = fields.get(name)
+        return int(found[number] if isinstance(found, list) else found or default)
+
+    inner = fields.size("intermediate_size")
+    return Experts(
+        count=one("num_local_experts", 1),
+        chosen=one("num_experts_per_tok", 1),
+        inner=one("moe_intermediate_size", inner),
+        shared=inner * one("num_shared_expert", 1),
+    )
