@@ -220,7 +220,7 @@ def run(
     choosing = sum(len(each.selects) for each in counted)
     branches = np.zeros((len(passes) + choosing, predictor.BRANCH_WORDS), np.int64)
     split = np.zeros((1 + sum(len(each.vectors) for each in counted), SPLIT_WORDS), np.int64)
-    state = np.zeros(predictor.STATE_WORDS, np.int64)
+    state = predictor.fresh()
     asked = np.empty(predictor.MOST_AGAIN, np.int64)
     state[predictor.ROOM], state[predictor.NOTED] = len(asked), asked.ctypes.data
     table = np.zeros(predictor.STORE_WORDS, np.int64)
@@ -268,14 +268,18 @@ def run(
 def _ask_again(engine: Any, state: np.ndarray, branches: np.ndarray) -> None:
     """Have `branches` hold what a later run on the same data misses, as far as the whole run was noted."""
     asked = int(state[predictor.ASKED])
-    if asked > state[predictor.ROOM] or not branches[:, predictor.MISSED].any():
+    missed = branches[:, predictor.MISSED].sum()
+    if asked > state[predictor.ROOM] or missed == 0 or missed > predictor.MOST_MISSED:
         return
     state[predictor.ROOM] = 0
     once_more = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("rl_again"))
-    for _ in range(predictor.AGAIN):
+    for later in range(predictor.AGAIN):
         branches[:] = 0
         state[predictor.ASKED] = 0
         once_more(asked)
+        before, missed = missed, branches[:, predictor.MISSED].sum()
+        if later and missed > predictor.SETTLED * before:
+            return
 
 
 SPLIT_WORDS = 2  # of an access: its registers that lay across two lines, its halves that did

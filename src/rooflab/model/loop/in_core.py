@@ -253,18 +253,22 @@ def of_loops(
     """The cycles of each loop; `late`: how many a missed branch waits for its data, by line of the source.
 
     What is around a loop goes on beside one that waits for itself: a loop around takes only what the chains of
-    those inside leave no room for.
+    those inside leave no room for. Where that fills all of their waiting, the core takes instructions in without a
+    pause, and these are what binds.
     """
     loops = tuple(_with_gathers(each, timing) for each in loops)
     found = [_cycles(each, timing, _late(each, late or {}), _around(loops, at)) for at, each in enumerate(loops)]
     for at, each in enumerate(loops):
-        room = _left_over(each, found[at], timing) if each.innermost else 0.0
+        waits = room = _left_over(each, found[at], timing) if each.innermost else 0.0
         for above in _above(loops, at):
             # but for what takes the units that the one inside is short of
             same = _resources(loops[above].operations, timing).get(found[at].short_of, 0.0)
             hidden = min(room, max(0.0, found[above].ports - found[above].hidden - same))
             found[above] = found[above]._replace(hidden=found[above].hidden + hidden)
             room -= hidden
+        if waits > room == 0 and each.flow and "slot" in each.operations and found[at].chain > found[at].occupied:
+            filled = found[at].chain - sum(found[at].calls.values())
+            found[at] = found[at]._replace(ports=filled, busiest="instructions")
     return tuple(found)
 
 
