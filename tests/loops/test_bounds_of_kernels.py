@@ -83,11 +83,11 @@ BOUNDS = (
     # a permutation of 4 MiB: beyond L2, within L3
     Bound("misc", "gather", 524288, "level", ("L3",)),
     Bound("misc", "scatter", 524288, "level", ("L3",)),
-    # Rows of 16 elements in the mean, whose ends all together are learnt by heart; where not, a count decides them,
+    # Rows of 16 elements in the mean, whose ends are learnt by heart, all 4,096; where not, a count decides them,
     # long before the sums are there. LLVM unrolls it by 8: 138 instructions for 8 elements (indices may be
     # negative), of which 12.4 a row come so; the other 3.6 take 19 each, what is around a row 22: 305 a row, 51
-    # cycles at 6 a cycle. Its sums take 16 · 3 = 48, and each row's begin with 0. They wait within the 8 (24 cycles,
-    # 23 of instructions), but what is around enters meanwhile
+    # cycles at 6 a cycle. Its sums take 16 · 3 = 48, and each row's begin with 0. They wait within the 8 (24
+    # cycles, 23 of instructions), but what is around enters meanwhile
     Bound("misc", "spmv", 4096, "units", ISSUE, (69, 70)),
     # nine directions unrolled: 141 operations whose sums wait for one another, and no more than two cells at once
     Bound("misc", "lbm", 64, "units", ("results of a pass", "arithmetic"), (85, 90)),

@@ -6,11 +6,14 @@ ones of 16,384 entries, chosen by the last 8, 16, 32, 64 and 256 branches. As th
 right and what it stands before is wrong, one that has only been allotted is followed where such ones are right
 oftener than what they stand before, a miss allots several entries, and all are of less use when none is free.
 
-What no history foretells, all predictors miss as often. What comes round is learnt by heart until the tables are
-full, and beyond that at once hardly any. Number and size of the tables, histories and entries a miss allots were
-chosen among two dozen on what a Zen 4 takes for branches at random that come round, taken by 1 in 2, 8 and 32, one
-and four in turn; others were kept back. Of 100 that an untrained predictor misses, of 2¹⁵ to 2¹⁹ branches, four in
-turn: 1 in 2 taken, 2, 4, 60, 87, 93 (a Zen 4 0, 1, 67, 94, 98); 1 in 8, 0, 0, 1, 40, 89 (0, 0, 0, 60, 93).
+What no history foretells, all predictors miss as often. What comes round is learnt by heart until the tables
+are full, and beyond that soon hardly any. Number and size of the tables and their histories were chosen among
+two dozen by what a Zen 4 takes for branches at random that come round, taken by 1 in 2, 8 and 32, one and
+four in turn; how many entries a miss allots by what was kept back of that, 1 in 4 and 16, sixteen in turn and
+ends of rows. Of 100 that an untrained predictor misses, of 2¹⁵ to 2¹⁹ branches, four in turn: 1 in 2 taken,
+3, 11, 63, 100, 100 (a Zen 4 0, 1, 67, 94, 98); 1 in 8, 0, 0, 4, 42, 83 (0, 0, 0, 60, 93). Off by 12 in the
+root of the mean square, as of what was kept back. Of seldom branches less is learnt than there, of the ends
+of many short rows more.
 
 A warm run is one of several on the same data, of which a predictor keeps what its tables hold: what a short run
 asks is noted, and asked again until little more is learnt.
@@ -18,7 +21,7 @@ asks is noted, and asked again until little more is learnt.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +34,7 @@ HISTORIES = (8, 16, 32, 64, 256)  # branches that each tagged table is chosen by
 TABLES = len(HISTORIES)
 TABLE_BITS, TAG_BITS = 14, 12
 ENTRIES = 1 << TABLE_BITS
-ALLOTTED = 3  # entries at most for a branch that was missed
+ALLOTTED = 2  # entries at most for a branch that was missed
 SCARCE = 1 << 13  # entries found in use, less those found free, after which each is of less use
 TRUST = 7  # how sure one may be that what was only allotted is wrong, or right
 
@@ -50,11 +53,11 @@ BASE = PAST + PAST_WORDS
 STATE_WORDS = BASE + (1 + TABLES) * ENTRIES
 _TURN = 0x1E3779B97F4A7C15  # odd
 MOST_ASKED = 20_000_000  # branches that are simulated; shares of the rest are taken as equal
-# Of a run of no more branches it is simulated what runs after it miss: so many, the last of which counts; not of one
-# that missed so many that the tables are allotted anew three times (a Zen 4 learns 2 of 100 of them), nor further
+# Of a run of no more branches it is simulated what runs after it miss: so many, the last of which counts; not of
+# one that missed half as many again as the tables have entries (a Zen 4 learns 2 to 6 of 100 of them), nor further
 # where one later run missed hardly less than another before it.
 MOST_AGAIN, AGAIN = 2_000_000, 5
-MOST_MISSED = 3 * TABLES * ENTRIES
+MOST_MISSED = 3 * TABLES * ENTRIES // 2
 SETTLED = 0.99  # of what the run before missed
 # What is kept of each branch: how often it was simulated, taken, mispredicted.
 SIMULATED, TAKEN, MISSED, BRANCH_WORDS = 0, 1, 2, 4
@@ -68,6 +71,13 @@ def fresh() -> np.ndarray:
         weight = pow(_TURN, length, 1 << 64)
         state[LEAVING + table] = weight - (weight >> 63 << 64)
     return state
+
+
+def learns_more(missed: Sequence[float]) -> bool:
+    """Whether one more run on the same data is worth asking about, by how many branches each so far missed."""
+    if len(missed) > AGAIN or missed[-1] == 0 or missed[0] > MOST_MISSED:
+        return False
+    return len(missed) < 3 or missed[-1] <= SETTLED * missed[-2]
 
 
 def _mix(rolled, number):

@@ -268,18 +268,16 @@ def run(
 def _ask_again(engine: Any, state: np.ndarray, branches: np.ndarray) -> None:
     """Have `branches` hold what a later run on the same data misses, as far as the whole run was noted."""
     asked = int(state[predictor.ASKED])
-    missed = branches[:, predictor.MISSED].sum()
-    if asked > state[predictor.ROOM] or missed == 0 or missed > predictor.MOST_MISSED:
+    if asked > state[predictor.ROOM]:
         return
     state[predictor.ROOM] = 0
     once_more = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("rl_again"))
-    for later in range(predictor.AGAIN):
+    missed = [int(branches[:, predictor.MISSED].sum())]
+    while predictor.learns_more(missed):
         branches[:] = 0
         state[predictor.ASKED] = 0
         once_more(asked)
-        before, missed = missed, branches[:, predictor.MISSED].sum()
-        if later and missed > predictor.SETTLED * before:
-            return
+        missed.append(int(branches[:, predictor.MISSED].sum()))
 
 
 SPLIT_WORDS = 2  # of an access: its registers that lay across two lines, its halves that did

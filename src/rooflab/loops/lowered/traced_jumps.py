@@ -169,19 +169,19 @@ def missed(traced: Traced, engine: Any, held: Any) -> tuple[int, ...]:
     """
     trace, of_jump = compared(traced)
     rows = np.zeros((max(1, len(of_jump)), predictor.BRANCH_WORDS), np.int64)
-    state = np.zeros(predictor.STATE_WORDS, np.int64)
+    state = predictor.fresh()
     piece = np.empty(predictor.MOST_AGAIN, np.int64)
     state[predictor.NOTED] = piece.ctypes.data
     held[0], held[1] = state.ctypes.data, rows.ctypes.data
     see = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("rl_again"))
-    for _ in range(1 + (predictor.AGAIN if len(trace) <= predictor.MOST_AGAIN else 0)):
+    sums: list[int] = []
+    while not sums or (len(trace) <= predictor.MOST_AGAIN and predictor.learns_more(sums)):
         rows[:] = state[predictor.ASKED] = 0
         for first in range(0, len(trace), len(piece)):
             some = trace[first : first + len(piece)]
             piece[: len(some)] = some
             see(len(some))
-        if not rows[:, predictor.MISSED].any():
-            break
+        sums.append(int(rows[:, predictor.MISSED].sum()))
     wrong = np.bincount(of_jump, rows[: len(of_jump), predictor.MISSED], len(traced.jumps))
     noted = np.bincount(traced.trace[traced.trace >= 0] >> 1, minlength=len(traced.jumps))
     return tuple(np.rint(wrong * traced.ran / np.maximum(1, noted)).astype(int).tolist())
