@@ -409,7 +409,8 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
         # the core goes on with what it has begun
         entered = min(ran.each * loop.passes, total * _each(timing, "slot"))
         cycles -= known_ahead * min(ran.each * loop.passes - entered, restarts * each_missed)
-        if raw >= _MOSTLY * cycles:
+        filled = ports > raw and cycles < _NEARLY * ports  # a unit that is busier than the chain is long
+        if raw >= _MOSTLY * cycles and not filled:
             chain = cycles
         elif cycles - sum(calls.values()) > ports:
             chain = min(chain, cycles)
