@@ -80,6 +80,21 @@ def learns_more(missed: Sequence[float]) -> bool:
     return len(missed) < 3 or missed[-1] <= SETTLED * missed[-2]
 
 
+def ask_again(once: Callable[[], None], state: np.ndarray, rows: np.ndarray) -> None:
+    """Have `rows` hold what a later run on the same data misses, as far as more is learnt of it.
+
+    Args:
+        once: asks about each branch of the run once more, in order.
+        state: of the predictor, which has seen the run.
+        rows: what it found of each branch then; written anew.
+    """
+    missed = [int(rows[:, MISSED].sum())]
+    while learns_more(missed):
+        rows[:] = state[ASKED] = 0
+        once()
+        missed.append(int(rows[:, MISSED].sum()))
+
+
 def _mix(rolled, number):
     mixed = rolled ^ (number * 0x5DEECE66D1CE4E5B)
     mixed = (mixed ^ shift_right(mixed, 32)) * 0x3F58476D1CE4E5B9

@@ -272,12 +272,7 @@ def _ask_again(engine: Any, state: np.ndarray, branches: np.ndarray) -> None:
         return
     state[predictor.ROOM] = 0
     once_more = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("rl_again"))
-    missed = [int(branches[:, predictor.MISSED].sum())]
-    while predictor.learns_more(missed):
-        branches[:] = 0
-        state[predictor.ASKED] = 0
-        once_more(asked)
-        missed.append(int(branches[:, predictor.MISSED].sum()))
+    predictor.ask_again(lambda: once_more(asked), state, branches)
 
 
 SPLIT_WORDS = 2  # of an access: its registers that lay across two lines, its halves that did

@@ -174,14 +174,16 @@ def missed(traced: Traced, engine: Any, held: Any) -> tuple[int, ...]:
     state[predictor.NOTED] = piece.ctypes.data
     held[0], held[1] = state.ctypes.data, rows.ctypes.data
     see = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("rl_again"))
-    sums: list[int] = []
-    while not sums or (len(trace) <= predictor.MOST_AGAIN and predictor.learns_more(sums)):
-        rows[:] = state[predictor.ASKED] = 0
+
+    def once() -> None:
         for first in range(0, len(trace), len(piece)):
             some = trace[first : first + len(piece)]
             piece[: len(some)] = some
             see(len(some))
-        sums.append(int(rows[:, predictor.MISSED].sum()))
+
+    once()
+    if len(trace) <= predictor.MOST_AGAIN:
+        predictor.ask_again(once, state, rows)
     wrong = np.bincount(of_jump, rows[: len(of_jump), predictor.MISSED], len(traced.jumps))
     noted = np.bincount(traced.trace[traced.trace >= 0] >> 1, minlength=len(traced.jumps))
     return tuple(np.rint(wrong * traced.ran / np.maximum(1, noted)).astype(int).tolist())
