@@ -90,21 +90,13 @@ def kernels(run: Run, a: Latent, count: float) -> list[Kernel]:
             kernel=run.engine.latent_kernel(run.family, decodes=False),
         )
     )
-    single = batch.decode_sequences
-    bf16 = run.precision.embedding
-    made.append(
-        grouped(
-            LAYER,
-            "q to the latent space",
-            count,
-            single * batch.decode_tokens * heads,
-            float(a.kv_rank),
-            float(a.plain),
-            heads,
-            bf16,
-            even=True,
-        )
-    )
+
+    def by_head(name: str, n: int, k: int) -> Kernel:
+        """The product of one token each with a matrix of k x n, each head's its own."""
+        rows = batch.decode_sequences * batch.decode_tokens * heads
+        return grouped(LAYER, name, count, rows, float(n), float(k), heads, run.precision.embedding, even=True)
+
+    made.append(by_head("q to the latent space", a.kv_rank, a.plain))
     made.append(
         attention(
             LAYER,
@@ -123,19 +115,7 @@ def kernels(run: Run, a: Latent, count: float) -> list[Kernel]:
             kernel=run.engine.latent_kernel(run.family, decodes=True),
         )
     )
-    made.append(
-        grouped(
-            LAYER,
-            "values from the latent space",
-            count,
-            single * batch.decode_tokens * heads,
-            float(a.values),
-            float(a.kv_rank),
-            heads,
-            bf16,
-            even=True,
-        )
-    )
+    made.append(by_head("values from the latent space", a.values, a.kv_rank))
     made += passed_on(run, count, kept, float(heads * a.kv_rank))
     made += projected(run, count, float(heads * a.values))
     return made
