@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rooflab.work.llm.defaults import word as spelt
 from rooflab.work.llm.families import ALIASES, FAMILIES
 from rooflab.work.llm.unread import inert
 
@@ -66,12 +67,8 @@ def sections() -> Iterator[tuple[str, dict[str, type]]]:
             continue
         parts = {name: type(part) for name in SECTIONS if (part := getattr(made, name, None)) is not None}
         language = [part for name, part in parts.items() if name != "vision_config"]
-        if any(_word(part.model_type) in known for part in language):
+        if any(spelt(part.model_type) in known for part in language):
             yield word, parts
-
-
-def _word(name: str) -> str:
-    return name.casefold().replace("-", "_")
 
 
 def text() -> str:
@@ -81,10 +78,10 @@ def text() -> str:
     parts: list[str] = []
     fields: dict[str, dict[str, Any]] = {}
     for word, kinds in sections():
-        named = {name: _word(kind.model_type) for name, kind in kinds.items()}
+        named = {name: spelt(kind.model_type) for name, kind in kinds.items()}
         inside = ", ".join(f'{name} = "{kind}"' for name, kind in named.items())
-        parts.append(f"{_word(word)} = {{ {inside} }}")
-        fields |= {_word(kind.model_type): declared(kind) for kind in kinds.values()}
+        parts.append(f"{spelt(word)} = {{ {inside} }}")
+        fields |= {spelt(kind.model_type): declared(kind) for kind in kinds.values()}
     lines = [HEAD.format(version=transformers.__version__), "[parts]", *dict.fromkeys(parts), "", "[fields]"]
     for kind, values in sorted(fields.items()):
         inside = ", ".join(f"{name} = {_value(value)}" for name, value in values.items())

@@ -151,7 +151,7 @@ def with_formats(model: Architecture, formats: Mapping[str, tuple[str, float]]) 
 
 
 def _family(config: Mapping[str, Any], inner: Mapping[str, Any], fields: Fields) -> tuple[str, Family]:
-    word = str(inner.get("model_type") or config.get("model_type") or "").casefold().replace("-", "_")
+    word = defaults.word(inner.get("model_type") or config.get("model_type"))
     word = ALIASES.get(word, word)
     if not word:
         raise RooflabError(
