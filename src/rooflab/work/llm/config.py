@@ -90,7 +90,7 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         encoder=encoder_of(family, word, fields),
         tower=tower_of(config, hidden),
         positions=positions,
-        layer_norm=family.layer_norm,
+        layer_norm=family.layer_norm or fields.get("rmsnorm") is False,
         head_bias=family.head_bias,
         embedding_norm=word == "bloom",
         relative=relative_of(word, fields),

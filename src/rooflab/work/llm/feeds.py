@@ -15,7 +15,7 @@ def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Exp
         "mixtral": _mixtral, "qwen": _qwen, "deepseek": _deepseek, "minimax": _mixtral, "gpt_oss": _gpt_oss,
         "llama4": _llama4, "nemotron_h": _nemotron, "jamba": _jamba, "granite": _granite, "ernie": _ernie,
         "hunyuan": _hunyuan, "gemma4": _gemma4,
-        "chosen": _chosen_feed, "lfm2": _lfm2,
+        "chosen": _chosen_feed, "lfm2": _lfm2, "halved": _halved,
     }  # fmt: skip
     if family.feed == "none":
         return None
@@ -81,7 +81,7 @@ def _deepseek(family: Family, fields: Fields, number: int) -> Mlp | Experts:
         count=count,
         chosen=fields.size("num_experts_per_tok"),
         inner=inner,
-        shared=inner * fields.count("n_shared_experts"),
+        shared=fields.size("moe_shared_expert_intermediate_size", inner) * fields.count("n_shared_experts"),
     )
 
 
@@ -145,6 +145,11 @@ def _lfm2(family: Family, fields: Fields, number: int) -> Mlp:
         inner = int((1.0 if multiplier is None else float(multiplier)) * int(2 * inner / 3))
         inner = -(-inner // step) * step
     return Mlp(inner)
+
+
+def _halved(family: Family, fields: Fields, number: int) -> Mlp:
+    """As wide as half of what is stated, which counts gate and input together (Qwen's modeling_qwen.py)."""
+    return Mlp(fields.size("intermediate_size") // 2, bias=not fields.flag("no_bias", True))
 
 
 def _gemma4(family: Family, fields: Fields, number: int) -> Mlp | Experts:

@@ -15,6 +15,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "num_key_value_heads": ("num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num"),
     "intermediate_size": ("n_inner", "ffn_dim", "d_ff", "ffn_hidden_size", "decoder_ffn_dim"),
     "vocab_size": ("padded_vocab_size",),
+    "head_dim": ("kv_channels", "d_kv"),
+    "qkv_bias": ("add_qkv_bias", "use_qkv_bias"),
+    "use_bias": ("bias",),
     "max_position_embeddings": (
         "n_positions", "seq_length", "max_seq_len", "max_target_positions", "max_sequence_length",
     ),

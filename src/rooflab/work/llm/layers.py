@@ -87,7 +87,7 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
         return _gemma4_global(family, fields, number)
     heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
     heads = fields.size(f"{own}num_attention_heads", heads)
-    size = fields.maybe(f"{own}head_dim") or fields.maybe("head_dim") or fields.maybe("d_kv")
+    size = fields.maybe(f"{own}head_dim") or fields.maybe("head_dim")
     if size is None:
         if hidden % heads:
             raise RooflabError(
@@ -103,8 +103,9 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
         kv_heads = 1 if fields.flag("multi_query", True) else heads
     if word in _NEVER_SHARED:
         kv_heads = heads
-    stated = fields.flag("attention_bias", fields.flag("use_bias", fields.flag("qkv_bias")))
-    out = fields.flag("attention_out_bias", stated if word in _OUT_BIAS else fields.flag("use_bias"))
+    every = fields.flag("use_bias")
+    stated = fields.flag("attention_bias", fields.flag("qkv_bias", every))
+    out = fields.flag("attention_out_bias", every if word in _Q_K_V else fields.flag("attention_bias", every))
     return Attention(
         heads=heads,
         kv_heads=kv_heads or heads,
@@ -153,11 +154,11 @@ def side_of(word: str, fields: Fields) -> int:
 
 
 # The field that says whether q and k are normalised head by head.
-_QK_NORMS = {"cohere": "use_qk_norm", "persimmon": "qk_layernorm"}
+_QK_NORMS = {"bailing_moe": "use_qk_norm", "cohere": "use_qk_norm", "persimmon": "qk_layernorm"}
 # Whose code knows of no shared heads, whatever their files say.
 _NEVER_SHARED = ("gpt_neox", "gpt2", "gptj", "opt", "bloom", "mpt", "persimmon", "gpt_neo", "xglm")
-# Where `attention_bias` is of the result's projection too.
-_OUT_BIAS = ("llama", "granite", "glm4_moe_", "smollm3", "qwen3_", "cohere", "olmo")
+# Where `attention_bias` is of q, k and v alone.
+_Q_K_V = ("glm", "glm4", "glm4_moe", "helium", "mimo_v2_flash")
 
 
 # Of so many layers the last attends to all, where no field says, as transformers' configurations fill it in.
@@ -285,7 +286,7 @@ def cross_of(family: Family, fields: Fields) -> Attention | None:
     if family.mixer not in ("t5", "whisper"):
         return None
     heads = fields.size("num_attention_heads")
-    size = fields.size("d_kv", fields.size("hidden_size") // heads)
+    size = fields.size("head_dim", fields.size("hidden_size") // heads)
     bias, out_bias = bool(family.bias), bool(family.out_bias)
     return Attention(
         heads, heads, size, size, bias=bias, out_bias=out_bias, rotates=False, causal=False, cross=True

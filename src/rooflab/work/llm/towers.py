@@ -18,7 +18,7 @@ def encoder_of(family: Family, word: str, fields: Fields) -> Tower | None:
         return None
     hidden = fields.size("hidden_size")
     heads = fields.size("encoder_attention_heads", fields.size("num_attention_heads"))
-    size = fields.size("d_kv", hidden // heads)
+    size = fields.size("head_dim", hidden // heads)
     attention = Attention(
         heads,
         heads,
