@@ -15,8 +15,9 @@ from rooflab.model.serving.beside import ADAPTER
 from rooflab.model.serving.extras import Extras
 from rooflab.model.serving.feed_forward import load
 from rooflab.model.serving.step import PartTime, StepModel, side_by_side
-from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp, Tower
+from rooflab.work.llm.architecture import Architecture, Block, Experts, Mlp, Tower
 from rooflab.work.llm.graph import graph
+from rooflab.work.llm.mixers import Attention
 
 PLAIN = Architecture("plain", 1024, 32000, (Block(4, Attention(16, 4, 64, 64), Mlp(2816)),))
 SPARSE = Architecture("sparse", 2048, 32000, (Block(8, Attention(16, 4, 128, 128), Experts(64, 4, 1024)),))

@@ -16,7 +16,8 @@ from rooflab.model.serving.batch import Batch
 from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.step import StepModel
 from rooflab.types.machine import is_x86
-from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp
+from rooflab.work.llm.architecture import Architecture, Block, Experts, Mlp
+from rooflab.work.llm.mixers import Attention
 from rooflab.work.llm.precision import precision as precision_of
 
 LLAMA = Architecture("llama-7b", 4096, 32000, (Block(32, Attention(32, 32, 128, 128), Mlp(11008)),))

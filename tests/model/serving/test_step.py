@@ -24,8 +24,9 @@ from rooflab.model.serving.choose import Wanted, rules_of
 from rooflab.model.serving.feed_forward import Routed, expert_kernels, load
 from rooflab.model.serving.step import Speculation, StepModel
 from rooflab.work.llm import models
-from rooflab.work.llm.architecture import Architecture, Attention, Block, Experts, Mlp
+from rooflab.work.llm.architecture import Architecture, Block, Experts, Mlp
 from rooflab.work.llm.formats import weight_format
+from rooflab.work.llm.mixers import Attention
 from rooflab.work.llm.precision import precision
 
 LLAMA = Architecture("llama-8b", 4096, 128256, (Block(32, Attention(32, 8, 128, 128), Mlp(14336)),))

@@ -8,7 +8,7 @@ import pytest
 
 from rooflab.errors import RooflabError
 from rooflab.work.llm import config, defaults
-from rooflab.work.llm.architecture import Attention
+from rooflab.work.llm.mixers import Attention
 
 # As files of models with a tower are published: the section says its type and what differs from its class.
 GEMMA = {

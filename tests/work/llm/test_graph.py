@@ -11,8 +11,9 @@ from rooflab.model.parallel import memory
 from rooflab.model.parallel.layout import Layout
 from rooflab.work import counting
 from rooflab.work.llm import config, models
-from rooflab.work.llm.architecture import Architecture, Attention, Block, Mlp
+from rooflab.work.llm.architecture import Architecture, Block, Mlp
 from rooflab.work.llm.graph import graph
+from rooflab.work.llm.mixers import Attention
 from rooflab.work.llm.precision import precision
 
 TINY = Architecture("tiny", 64, 1000, (Block(2, Attention(4, 2, 16, 16), Mlp(128)),))

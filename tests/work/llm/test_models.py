@@ -10,7 +10,8 @@ import pytest
 
 from rooflab.errors import RooflabError, UnknownNameError
 from rooflab.work.llm import config, formats, models, precision
-from rooflab.work.llm.architecture import Experts, Latent
+from rooflab.work.llm.architecture import Experts
+from rooflab.work.llm.mixers import Latent
 
 
 @pytest.mark.parametrize("name", models.names())

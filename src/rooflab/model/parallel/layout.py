@@ -5,16 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rooflab.errors import RooflabError
-from rooflab.work.llm.architecture import (
-    Architecture,
-    Attention,
-    Delta,
-    Experts,
-    Latent,
-    Recurrent,
-    ShortConv,
-    StateSpace,
-)
+from rooflab.work.llm.architecture import Architecture, Experts
+from rooflab.work.llm.mixers import Attention, Delta, Latent, Recurrent, ShortConv, StateSpace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,16 +12,8 @@ from rooflab.model.engines.engine import Engine
 from rooflab.model.parallel.layout import Layout, share
 from rooflab.types.machine import Machine
 from rooflab.units import iec
-from rooflab.work.llm.architecture import (
-    Architecture,
-    Attention,
-    Block,
-    Experts,
-    Latent,
-    Mixer,
-    Mlp,
-    Recurrent,
-)
+from rooflab.work.llm.architecture import Architecture, Block, Experts, Mlp
+from rooflab.work.llm.mixers import Attention, Latent, Mixer, Recurrent
 from rooflab.work.llm.precision import Precision
 from rooflab.work.llm.precision import precision as named
 

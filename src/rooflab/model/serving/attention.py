@@ -14,7 +14,7 @@ from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import HALF_BYTES, Kernel, attention, collective
 from rooflab.model.serving.projections import LAYER, linear, projected
 from rooflab.model.serving.row_kernels import norm, pointwise, rows_of_blocks
-from rooflab.work.llm.architecture import Attention
+from rooflab.work.llm.mixers import Attention
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run

@@ -17,8 +17,9 @@ from rooflab.model.serving import kernels as made_by
 from rooflab.model.serving.batch import Batch, Number
 from rooflab.model.serving.ggml_products import ITEM_BYTES, linear, operation, pass_over, product
 from rooflab.model.serving.kernels import Kernel
-from rooflab.work.llm.architecture import Architecture, Attention, Experts, Mlp
+from rooflab.work.llm.architecture import Architecture, Experts, Mlp
 from rooflab.work.llm.formats import WeightFormat
+from rooflab.work.llm.mixers import Attention
 
 if TYPE_CHECKING:
     from rooflab.model.engines.engine import Engine

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rooflab.model.serving import attention, ggml, latent_attention, recurrent
 from rooflab.model.serving.kernels import Kernel
-from rooflab.work.llm.architecture import Attention, Delta, Latent, Mixer, ShortConv
+from rooflab.work.llm.mixers import Attention, Delta, Latent, Mixer, ShortConv
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run

@@ -9,7 +9,7 @@ import numpy as np
 from rooflab.model.serving.kernels import Kernel, grouped
 from rooflab.model.serving.projections import LAYER, linear
 from rooflab.model.serving.row_kernels import norm, pointwise
-from rooflab.work.llm.architecture import Delta, ShortConv, StateSpace
+from rooflab.work.llm.mixers import Delta, ShortConv, StateSpace
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run

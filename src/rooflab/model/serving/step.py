@@ -32,7 +32,8 @@ from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.program import draft_kernels, kernels_of, of_one_group, run_of
 from rooflab.model.serving.timing import KernelSeconds, timed
 from rooflab.types.machine import Machine
-from rooflab.work.llm.architecture import Architecture, Latent
+from rooflab.work.llm.architecture import Architecture
+from rooflab.work.llm.mixers import Latent
 from rooflab.work.llm.precision import Precision
 from rooflab.work.llm.precision import precision as precision_called
 

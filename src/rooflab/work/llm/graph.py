@@ -10,20 +10,10 @@ from typing import Any
 
 from rooflab.errors import RooflabError
 from rooflab.types.work import Graph
-from rooflab.work.llm.architecture import (
-    Architecture,
-    Attention,
-    Block,
-    Delta,
-    Experts,
-    Latent,
-    Mlp,
-    ShortConv,
-    StateSpace,
-    Tower,
-)
+from rooflab.work.llm.architecture import Architecture, Block, Experts, Mlp, Tower
 from rooflab.work.llm.formats import WeightFormat
 from rooflab.work.llm.graph_maker import Maker
+from rooflab.work.llm.mixers import Attention, Delta, Latent, ShortConv, StateSpace
 from rooflab.work.llm.precision import Precision, stored
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from rooflab.errors import RooflabError
-from rooflab.work.llm.architecture import Attention, Delta, Latent, Mixer, ShortConv, StateSpace
 from rooflab.work.llm.families import Family
 from rooflab.work.llm.fields import Fields
+from rooflab.work.llm.mixers import Attention, Delta, Latent, Mixer, ShortConv, StateSpace
 
 
 def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | None:

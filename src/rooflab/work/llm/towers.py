@@ -7,9 +7,10 @@ from typing import Any
 
 from rooflab.errors import RooflabError
 from rooflab.work.llm import defaults, feeds
-from rooflab.work.llm.architecture import Attention, Block, Mlp, Tower
+from rooflab.work.llm.architecture import Block, Mlp, Tower
 from rooflab.work.llm.families import Family
 from rooflab.work.llm.fields import Fields
+from rooflab.work.llm.mixers import Attention
 
 
 def encoder_of(family: Family, word: str, fields: Fields) -> Tower | None:

@@ -1,0 +1,210 @@
+"""What mixes the tokens of a sequence in a layer: attention in its forms, linear recurrences, short convolutions.
+
+Sizes are those of the whole model; what one rank of a layout holds is reckoned in `model.parallel`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Softmax attention with heads of q that share heads of k and v (GQA; MQA with one; MHA with as many).
+
+    Attributes:
+        heads, kv_heads: of queries; of keys and values.
+        size, values: elements of a head of q and k; of v.
+        window: keys that a query sees, itself among them; 0 for all.
+        bias, out_bias: whether the projections of q, k, v and that of the result add one.
+        gate: whether a gate as wide as the queries multiplies the result (Qwen3-Next).
+        qk_norm: whether q and k are normalised, head by head or ("full") over all heads.
+        rotates: whether positions are turned into q and k (RoPE).
+        causal: whether a query sees only what is before it.
+        cross: whether keys and values come from the encoder.
+        sinks: whether each head has a number that takes part in the softmax (gpt-oss).
+        borrows: whether keys and values are those of an earlier layer: none are made or kept (Gemma 3n, Gemma 4).
+        one_kv: whether values are what keys are made of, by one product (Gemma 4's layers without a window).
+    """
+
+    heads: int
+    kv_heads: int
+    size: int
+    values: int
+    window: int = 0
+    bias: bool = False
+    out_bias: bool = False
+    gate: bool = False
+    qk_norm: str = ""
+    rotates: bool = True
+    causal: bool = True
+    cross: bool = False
+    sinks: bool = False
+    borrows: bool = False
+    one_kv: bool = False
+
+    def kv_parts(self, kv_heads: int | float) -> tuple[float, ...]:
+        """Widths of the products that make keys and values of so many heads; none where they are borrowed."""
+        if self.borrows:
+            return ()
+        return (kv_heads * self.size,) if self.one_kv else (kv_heads * self.size, kv_heads * self.values)
+
+    def parameters(self, hidden: int) -> int:
+        """Of its four projections, biases and norms."""
+        q, kv = self.heads * self.size, int(sum(self.kv_parts(self.kv_heads)))
+        total = hidden * (q * (1 + self.gate) + kv) + self.heads * self.values * hidden
+        total += (q * (1 + self.gate) + kv) * self.bias + hidden * self.out_bias + self.heads * self.sinks
+        if self.qk_norm == "full":
+            total += q + self.kv_heads * self.size
+        elif self.qk_norm:
+            total += (2 - self.borrows) * self.size
+        return total
+
+    def cached_elements(self) -> int:
+        """Elements that one token adds to the cache."""
+        return 0 if self.borrows else self.kv_heads * (self.size + self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Latent:
+    """Multi-head latent attention: keys and values from one latent vector (DeepSeek-V2, arXiv:2405.04434).
+
+    Attributes:
+        heads: of queries, keys and values.
+        q_rank, kv_rank: elements of the latent vectors; `q_rank` 0 where queries are projected at once.
+        plain, rotary: elements of a head of q and k without and with positions; `values` of a head of v.
+        index_heads, index_size, index_top: of the lightning indexer, which picks that many keys for each query
+            (DeepSeek-V3.2's sparse attention); 0 for none.
+    """
+
+    heads: int
+    q_rank: int
+    kv_rank: int
+    plain: int
+    rotary: int
+    values: int
+    index_heads: int = 0
+    index_size: int = 0
+    index_top: int = 0
+
+    def parameters(self, hidden: int) -> int:
+        """Of its projections and the norms of its latent vectors."""
+        q = self.heads * (self.plain + self.rotary)
+        total = hidden * q if not self.q_rank else hidden * self.q_rank + self.q_rank + self.q_rank * q
+        total += hidden * (self.kv_rank + self.rotary) + self.kv_rank
+        total += self.kv_rank * self.heads * (self.plain + self.values) + self.heads * self.values * hidden
+        if self.index_heads:
+            total += (self.q_rank or hidden) * self.index_heads * self.index_size
+            total += hidden * (self.index_size + self.index_heads) + 2 * self.index_size
+        return total
+
+    def cached_elements(self) -> int:
+        """Elements that one token adds to the cache, the indexer's keys (a byte each) as half an element."""
+        return self.kv_rank + self.rotary + self.index_size // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Linear attention by the gated delta rule (Gated DeltaNet, arXiv:2412.06464, as in Qwen3-Next).
+
+    Attributes:
+        heads, value_heads: of q and k; of v.
+        size, values: elements of a head of k; of v.
+        taps: of the causal convolution over q, k and v.
+    """
+
+    heads: int
+    value_heads: int
+    size: int
+    values: int
+    taps: int
+
+    @property
+    def mixed(self) -> int:
+        """Channels of the convolution: q, k and v together."""
+        return 2 * self.heads * self.size + self.value_heads * self.values
+
+    def parameters(self, hidden: int) -> int:
+        """Of the projections of q, k, v, gate, decay and step, the convolution, the norm and the result."""
+        out = self.value_heads * self.values
+        return hidden * (self.mixed + out + 2 * self.value_heads) + (
+            self.mixed * self.taps + 2 * self.value_heads + self.values + out * hidden
+        )
+
+    def state_elements(self) -> int:
+        """Elements of one sequence's state, its last inputs of the convolution among them."""
+        return self.value_heads * self.size * self.values + self.mixed * (self.taps - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpace:
+    """A selective state-space layer: Mamba (arXiv:2312.00752), or Mamba-2 (arXiv:2405.21060) where it has heads.
+
+    Attributes:
+        inner: channels.
+        state: elements of the state of a channel.
+        taps: of the causal convolution.
+        heads, groups: of Mamba-2: heads of channels, and groups that share B and C; 0 heads for Mamba.
+        rank: of Mamba's projection of the step.
+        bias, conv_bias: whether the projections and the convolution have one.
+    """
+
+    inner: int
+    state: int
+    taps: int
+    heads: int = 0
+    groups: int = 1
+    rank: int = 0
+    bias: bool = False
+    conv_bias: bool = True
+
+    @property
+    def mixed(self) -> int:
+        """Channels of the convolution."""
+        return self.inner + 2 * self.groups * self.state if self.heads else self.inner
+
+    @property
+    def projected(self) -> int:
+        """Columns of the projection of the input."""
+        return self.inner + self.mixed + self.heads if self.heads else 2 * self.inner
+
+    def parameters(self, hidden: int) -> int:
+        """Of its projections, convolution and state matrices."""
+        total = hidden * self.projected + self.mixed * (self.taps + self.conv_bias) + self.inner * hidden
+        total += (self.projected + hidden) * self.bias
+        if self.heads:
+            return total + 3 * self.heads + self.inner  # A, D, dt bias; the gated norm
+        return total + (
+            self.inner * (self.rank + 2 * self.state) + self.rank * self.inner + self.inner * (self.state + 2)
+        )
+
+    def state_elements(self) -> int:
+        """Elements of one sequence's state, its last inputs of the convolution among them."""
+        return self.inner * self.state + self.mixed * (self.taps - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ShortConv:
+    """A causal convolution of few taps between two gates (LFM2, arXiv:2511.23404).
+
+    Attributes:
+        width: channels, each convolved by itself.
+        taps: of the convolution.
+        bias: whether the projections and the convolution add one.
+    """
+
+    width: int
+    taps: int
+    bias: bool = False
+
+    def parameters(self, hidden: int) -> int:
+        """Of the projection to both gates and the input, the convolution, and the result's projection."""
+        return 4 * hidden * self.width + self.taps * self.width + (4 * self.width + hidden) * self.bias
+
+    def state_elements(self) -> int:
+        """The last inputs of one sequence."""
+        return self.width * (self.taps - 1)
+
+
+Recurrent = Delta | StateSpace | ShortConv
+Mixer = Attention | Latent | Recurrent
