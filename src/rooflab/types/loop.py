@@ -8,7 +8,7 @@ import msgspec
 
 from rooflab.errors import UnknownNameError
 from rooflab.types.advice import Advices
-from rooflab.types.loop_code import Code, CoreLoop, FlowStep, Region
+from rooflab.types.loop_code import Code, CoreLoop, FlowStep, LoopShare, Region
 from rooflab.types.loop_counts import LineCounts, Static, Trips, Walk
 from rooflab.types.loop_times import LoopTime, Point, Predicted, Scaled, Timed
 from rooflab.types.machine import Machine
@@ -26,6 +26,7 @@ __all__ = [
     "FlowStep",
     "LineCounts",
     "LoopReport",
+    "LoopShare",
     "LoopTime",
     "Point",
     "Predicted",

@@ -113,6 +113,19 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     within: int | None = None
 
 
+class LoopShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A loop inside one over prange, and how its passes divide among threads.
+
+    Attributes:
+        line, last_line: of it in the source.
+        shares: of its passes that the thread with the most work has, by the numbers of threads of its region.
+    """
+
+    line: int
+    last_line: int
+    shares: tuple[float, ...]
+
+
 class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A loop over prange, or a parallel region of OpenMP's, and how its work divides among threads.
 
@@ -124,6 +137,7 @@ class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             each gets one block of as many trips, or what OpenMP's schedule gives it: 1 / threads where all trips
             are alike.
         chunks: pieces that threads ask for one by one (OpenMP's dynamic and guided schedules).
+        loops: those inside it, where one divides otherwise.
     """
 
     line: int
@@ -134,18 +148,24 @@ class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     threads: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
     chunks: int = 0
+    loops: tuple[LoopShare, ...] = ()
 
-    def share(self, threads: int) -> float:
+    def share(self, threads: int, line: int | None = None) -> float:
         """The largest share of so many threads, which may be smaller than that of more: blocks divide elsewhere.
+
+        With a `line` that of the innermost loop around it, of the thread that has most of all.
 
         Between the numbers that were counted, its imbalance is theirs, and it is taken to be no smaller than that
         of more threads: a trip that takes long is not divided.
         """
         if threads == 1 or not self.threads:
             return 1 / threads
+        around = [] if line is None else [each for each in self.loops if each.line <= line <= each.last_line]
+        # of several, the innermost begins last
+        shares = max(around, key=lambda each: each.line).shares if around else self.shares
         if threads in self.threads:
-            return self.shares[self.threads.index(threads)]
-        known = [(n, share * n) for n, share in zip(self.threads, self.shares, strict=True)]
+            return shares[self.threads.index(threads)]
+        known = [(n, share * n) for n, share in zip(self.threads, shares, strict=True)]
         below = max((each for each in known if each[0] <= threads), default=known[0])
         least = max((imbalance / n for n, imbalance in known if n >= threads), default=0.0)
         return min(1.0, max(least, below[1] / threads))

@@ -49,6 +49,11 @@ def test_a_triangle_leaves_most_to_the_last_thread():
     assert rows.share(3) == pytest.approx((3 + 54) / 92)
     # more threads than trips: the last row alone
     assert rows.share(16) == pytest.approx((1 + 21) / 92)
+    # Whatever a pass of the loop inside takes: it has 28 of them, rows 4 to 7 22, 5 to 7 18. The row's own line is
+    # in no loop inside.
+    inside = rows.line + 2
+    assert [rows.share(n, inside) for n in (1, 2, 3)] == pytest.approx([1, 22 / 28, 18 / 28])
+    assert rows.share(2, rows.line) == rows.share(2)
     assert equal.entries == 1
     assert [equal.share(n) for n in (1, 2, 3, 64)] == pytest.approx([1, 2 / 3, 1 / 3, 1 / 3])
 
@@ -75,6 +80,25 @@ def test_trips_that_data_decide():
     (region,) = found(until, np.array([30, 0, 0, 0]), np.zeros(4))
     assert region.share(2) == pytest.approx(34 / 38)
     assert region.share(4) == pytest.approx(32 / 38)
+    # all passes of while are the first thread's
+    assert region.share(2, region.line + 3) == 1.0
+
+
+def nested(escape, b):
+    for y in prange(b.shape[0]):
+        for x in range(b.shape[1]):
+            k = 0
+            while k < escape[y]:
+                k += 1
+            b[y, x] = k
+
+
+@pytest.mark.slow
+def test_each_loop_inside_divides_by_its_own_passes():
+    (region,) = found(nested, np.array([30, 6]), np.zeros((2, 5)))
+    tries, pixel = region.line + 3, region.line + 5
+    assert region.share(2, pixel) == pytest.approx(1 / 2)
+    assert region.share(2, tries) == pytest.approx(30 / 36)
 
 
 def test_without_prange_there_is_nothing():

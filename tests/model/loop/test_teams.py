@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import rooflab
 from rooflab.model.loop import placement, teams, times
-from rooflab.types.loop import CoreLoop, LineCounts, LoopReport, Region, Timed
+from rooflab.types.loop import CoreLoop, LineCounts, LoopReport, LoopShare, Region, Timed
 from rooflab.types.machine import Check
 from rooflab.types.shared_lines import SharedLines
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
@@ -121,6 +121,19 @@ def test_the_longest_share_decides(guest):
     one = times.predict(report(), guest).time_s
     crowd = teams.crowding(guest, 2)
     assert times_on(report((region(shares=(0.75, 0.5)),)), guest) == pytest.approx(one * 0.75 * crowd + 2e-6)
+
+
+def test_a_loop_inside_divides_by_its_own_passes(guest):
+    one = times.predict(report(), guest).time_s
+    uneven = region(shares=(0.5, 0.25))
+    inner = LoopShare(line=3, last_line=4, shares=(0.9, 0.6))
+    own = msgspec.structs.replace(uneven, loops=(inner,))
+    # all of the core's time is in the loop of line 3, of which the thread with the most has nine tenths
+    crowd = teams.crowding(guest, 2)
+    assert times_on(report((own,)), guest) == pytest.approx(0.9 * one * crowd + 2e-6)
+    # of line 2 alone that does not hold
+    elsewhere = msgspec.structs.replace(own, loops=(msgspec.structs.replace(inner, line=4),))
+    assert times_on(report((elsewhere,)), guest) == pytest.approx(0.5 * one * crowd + 2e-6)
 
 
 def test_memory_gives_all_what_all_attain(guest):

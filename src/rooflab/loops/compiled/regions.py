@@ -3,7 +3,8 @@
 numba deals the trips of such a loop in blocks as equal in number as they can be (`gufunc_scheduler.cpp`), one to
 each thread. Where trips differ in work, as in a triangular loop, the thread with the most holds up the others. The
 function runs once more on one core, in its order, with a sum of the work done so far taken at the start of each
-trip: a pass of a loop counts its operations, whatever they take.
+trip: a pass of a loop counts its operations, whatever they take. Of the thread with the most it is kept how many
+passes of each loop inside are its own: what they take is the model's to say.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ import ast
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from rooflab.types.loop import Region
+from rooflab.types.loop import LoopShare, Region
 
 THREADS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-_ENTRIES, _TRIPS, _WORK, _LONGEST = 0, 1, 2, 3  # columns of what is noted of each loop over prange
+# Columns of what is noted of each loop over prange in its first row, in the others of those inside, whose work are
+# their passes.
+_ENTRIES, _TRIPS, _WORK, _LONGEST = 0, 1, 2, 3
 _OPERATIONS = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript)
 _CALL = 10  # operations that a call stands for
-_NOTES, _SO_FAR = "rl_notes", "rl_so_far"
+_NOTES, _SO_FAR, _PASSES = "rl_notes", "rl_so_far", "rl_passes_"
 
 
 def of_tree(
@@ -122,38 +125,62 @@ def _counted(
 ) -> tuple[Region, ...]:
     marked = copy.deepcopy(tree)
     marked.decorator_list = []
-    found: list[ast.For] = []
+    found: list[_Found] = []
     marked.body = list(_marked(marked.body, found, names))
     if not found:
         return ()
     marked.args.args.append(ast.arg(_NOTES))
+    most = 1 + max(len(each.inner) for each in found)
     # each number that is summed up before it is first set
-    marked.body[:0] = ast.parse(f"{_SO_FAR} = np.zeros(2)\nrl_work = 0.0\nrl_trip = 0").body
+    passes = "".join(f"\n{_PASSES}{number} = 0" for number in range(1, most))
+    marked.body[:0] = ast.parse(f"{_SO_FAR} = np.zeros((2, {most}))\nrl_work = 0.0\nrl_trip = 0{passes}").body
     module = ast.fix_missing_locations(ast.Module([marked], []))
     known: dict[str, Any] = {**scope, "np": np, "rl_close": _close}
     exec(compile(module, "<loops over prange, marked>", "exec"), known)
     function = njit(nogil=True, error_model="numpy")(known[marked.name])
-    notes = np.zeros((len(found), _LONGEST + len(THREADS)))
+    notes = np.zeros((len(found), most, _LONGEST + len(THREADS)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         function(*values(), notes)
-    return tuple(_region(node, row) for node, row in zip(found, notes.tolist(), strict=True))
+    return tuple(_region(each, rows) for each, rows in zip(found, notes.tolist(), strict=True))
 
 
-def _region(node: ast.For, row: list[float]) -> Region:
-    work = row[_WORK]
+class _Found(NamedTuple):
+    """A loop over prange, and those inside it in the order in which their passes are counted."""
+
+    node: ast.For
+    inner: list[ast.For | ast.While]
+
+
+def _region(found: _Found, rows: list[list[float]]) -> Region:
+    node, (row, *inside) = found.node, rows
+    loops = tuple(
+        LoopShare(line=each.lineno, last_line=_last_line(each), shares=_shares(passes))
+        for each, passes in zip(found.inner, inside, strict=False)
+        if passes[_WORK]
+    )
+    alike = all(np.allclose(each.shares, _shares(row)) for each in loops)
     return Region(
         line=node.lineno,
-        last_line=node.end_lineno or node.lineno,
+        last_line=_last_line(node),
         variable=ast.unparse(node.target),
         entries=round(row[_ENTRIES]),
         trips=round(row[_TRIPS]),
         threads=THREADS,
-        shares=tuple(longest / work if work else 1.0 for longest in row[_LONGEST:]),
+        shares=_shares(row),
+        loops=() if alike else loops,
     )
 
 
-def _marked(body: list[ast.stmt], found: list[ast.For], names: set[str]) -> Iterator[ast.stmt]:
+def _last_line(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+def _shares(row: list[float]) -> tuple[float, ...]:
+    return tuple(longest / row[_WORK] if row[_WORK] else 1.0 for longest in row[_LONGEST:])
+
+
+def _marked(body: list[ast.stmt], found: list[_Found], names: set[str]) -> Iterator[ast.stmt]:
     """`body` with every outermost loop over prange in order, and marked; they are added to `found`."""
     for node in body:
         if isinstance(node, ast.For) and _is_prange(node.iter, names):
@@ -169,24 +196,29 @@ def _is_prange(node: ast.expr, names: set[str]) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in names
 
 
-def _region_of(node: ast.For, found: list[ast.For], names: set[str]) -> Iterator[ast.stmt]:
-    number = len(found)
-    found.append(copy.deepcopy(node))
+def _region_of(node: ast.For, found: list[_Found], names: set[str]) -> Iterator[ast.stmt]:
+    number, inner = len(found), list[ast.For | ast.While]()
+    found.append(_Found(copy.deepcopy(node), inner))
     for each in ast.walk(node):
         if isinstance(each, ast.Call) and _is_prange(each, names):
             each.func = ast.Name("range", ast.Load())
-    _weighed(node)
-    at_trip = f"{_SO_FAR}[rl_trip] = rl_work\nrl_trip += 1"
-    node.body[:0] = ast.parse(at_trip).body
+    _weighed(node, inner)
+    passes = [f"{_PASSES}{each}" for each in range(1, 1 + len(inner))]
+    noted = "\n".join(f"{_SO_FAR}[rl_trip, {n}] = {each}" for n, each in enumerate(["rl_work", *passes]))
+    node.body[:0] = ast.parse(f"{noted}\nrl_trip += 1").body
     count = f"rl_count = len({ast.unparse(node.iter)})"
-    room = f"if rl_count >= {_SO_FAR}.size:\n    {_SO_FAR} = np.zeros(2 * rl_count)"
-    yield from ast.parse(f"{count}\n{room}\nrl_work = 0.0\nrl_trip = 0").body
+    room = f"if rl_count >= len({_SO_FAR}):\n    {_SO_FAR} = np.zeros((2 * rl_count, {_SO_FAR}.shape[1]))"
+    zeros = "\n".join(f"{each} = 0" for each in passes)
+    yield from ast.parse(f"{count}\n{room}\nrl_work = 0.0\nrl_trip = 0\n{zeros}").body
     yield node
-    yield from ast.parse(f"{_SO_FAR}[rl_trip] = rl_work\nrl_close({_NOTES}[{number}], {_SO_FAR}, rl_trip)").body
+    yield from ast.parse(f"{noted}\nrl_close({_NOTES}[{number}], {_SO_FAR}, rl_trip, {len(inner)})").body
 
 
-def _weighed(loop: ast.For | ast.While) -> None:
-    """Add to the work, at the start of each pass of `loop` and of those inside, what the pass itself does."""
+def _weighed(loop: ast.For | ast.While, counted: list[ast.For | ast.While]) -> None:
+    """Add to the work, at the start of each pass of `loop` and of those inside, what the pass itself does.
+
+    Those inside are added to `counted`, as they were, and their passes counted.
+    """
     inner: list[ast.For | ast.While] = []
     weight = 1
     for each in (one for statement in loop.body for one in _own(statement, inner)):
@@ -195,7 +227,10 @@ def _weighed(loop: ast.For | ast.While) -> None:
         else:
             weight += isinstance(each, _OPERATIONS)
     for each in inner:
-        _weighed(each)
+        counted.append(copy.deepcopy(each))
+        number = len(counted)
+        _weighed(each, counted)
+        each.body[:0] = ast.parse(f"{_PASSES}{number} += 1").body
     loop.body[:0] = ast.parse(f"rl_work += {weight}.0").body
 
 
@@ -210,18 +245,21 @@ def _own(node: ast.AST, inner: list[ast.For | ast.While]) -> Iterator[ast.AST]:
 
 
 @njit(nogil=True, cache=True)
-def _close(notes: np.ndarray, so_far: np.ndarray, trips: int) -> None:
-    """Add a run of the loop to its notes: `so_far[k]` is the work before trip k, and `so_far[trips]` all of it."""
-    notes[_ENTRIES] += 1
-    notes[_TRIPS] += trips
-    notes[_WORK] += so_far[trips]
+def _close(notes: np.ndarray, so_far: np.ndarray, trips: int, loops: int) -> None:
+    """Add a run of the loop to its notes: `so_far[k]` is the work and the passes before trip k, the last all."""
+    notes[0, _ENTRIES] += 1
+    notes[0, _TRIPS] += trips
+    for each in range(1 + loops):
+        notes[each, _WORK] += so_far[trips, each]
     for place in range(len(THREADS)):
         blocks = min(THREADS[place], trips)
-        longest = 0.0
+        longest, begin, end = 0.0, 0, 0
         for block in range(blocks):
             first, last = block * trips // blocks, (block + 1) * trips // blocks
-            longest = max(longest, so_far[last] - so_far[first])
-        notes[_LONGEST + place] += longest
+            if so_far[last, 0] - so_far[first, 0] > longest:
+                longest, begin, end = so_far[last, 0] - so_far[first, 0], first, last
+        for each in range(1 + loops):
+            notes[each, _LONGEST + place] += so_far[end, each] - so_far[begin, each]
 
 
 def scope_of(fn: Callable[..., Any]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def of_core(report: LoopReport, loops: Sequence[LoopTime], threads: int) -> Shar
     if not report.regions or not total:
         return Shares(1.0, 1 / threads, entries)
     inside = sum(each.time_s for each, region in found if region is not None)
-    largest = sum(each.time_s * region.share(threads) for each, region in found if region is not None)
+    largest = sum(each.time_s * region.share(threads, each.line) for each, region in found if region is not None)
     return Shares(inside / total, largest / inside if inside else 1 / threads, entries)
 
 
@@ -78,14 +78,18 @@ def of_level(report: LoopReport, near: str | None, threads: int) -> Shares:
     """Shares of what crosses behind the level `near`: by the lines whose accesses miss in it."""
     entries = sum(each.entries for each in report.regions) if report.regions else 1
     counts = [
-        (each.accesses if near is None else each.misses.get(near, 0), _region(report.regions, each.line))
+        (
+            each.accesses if near is None else each.misses.get(near, 0),
+            _region(report.regions, each.line),
+            each.line,
+        )
         for each in report.lines
     ]
-    total = sum(count for count, _ in counts)
+    total = sum(count for count, *_ in counts)
     if not report.regions or not total:
         return Shares(1.0, 1 / threads, entries)
-    inside = sum(count for count, region in counts if region is not None)
-    largest = sum(count * region.share(threads) for count, region in counts if region is not None)
+    inside = sum(count for count, region, _ in counts if region is not None)
+    largest = sum(count * region.share(threads, line) for count, region, line in counts if region is not None)
     return Shares(inside / total, largest / inside if inside else 1 / threads, entries)
 
 
@@ -162,7 +166,7 @@ def divided(report: LoopReport, loops: Sequence[LoopTime], threads: int, crowded
         if region is None and report.regions:
             found.append(each)
             continue
-        part = crowded * (1 / threads if region is None else region.share(threads))
+        part = crowded * (1 / threads if region is None else region.share(threads, each.line))
         found.append(
             replace(
                 each,
