@@ -324,11 +324,12 @@ def profiled(
             " left out, and times follow its source; smaller arguments are profiled",
         )
     try:
-        return (team_loops if spread else core_loops).found_in(function, values), ()
+        found = (team_loops if spread else core_loops).found_in(function, values)
     except Exception as error:  # noqa: BLE001
         # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
         return (), (f"its compiled code could not be profiled ({why}): times follow its source",)
+    return found, core_loops.said(found)
 
 
 def _of_source(

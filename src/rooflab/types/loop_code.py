@@ -89,6 +89,7 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             arguments, by kind ("call sin fp64"; "latency call sin fp64" where one waits for the other; "ordered …"
             of both, where no branch of theirs is foretold wrongly), as measured where the loop was counted.
         within: the place among all loops of the function of the one around; None of an outermost.
+        untraced: why `missed` is of the IR's branches, which the machine code has more than; else "".
     """
 
     line: int
@@ -111,6 +112,7 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     missed_after: dict[str, float] = {}
     dearer: dict[str, float] = {}
     within: int | None = None
+    untraced: str = ""
 
 
 class LoopShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -127,15 +127,20 @@ def test_registers_and_flags_are_kept_across_what_notes_a_jump():
 
 def test_values_that_a_run_may_change_beyond_its_arrays_are_not_run_twice():
     assert traced_jumps.repeatable((1, 2.0, np.zeros(3), (np.zeros(2), True)))
+    assert traced_jumps.repeatable((np.zeros(1, "f8,i4")[0],))
     assert not traced_jumps.repeatable((np.random.default_rng(0),))
     assert not traced_jumps.repeatable(([1, 2],))
-    made = profile.take(numba.njit(doubled_list), (List([1.0, 2.0]),))[0]
+
+
+def test_a_report_says_where_jumps_were_not_followed():
+    made = profile.take(numba.njit(words), (List([32, 101, 10]),))[0]
     assert made.jumps is None
-
-
-def doubled_list(x):
-    for i in range(len(x)):
-        x[i] = 2.0 * x[i]
+    assert made.untraced
+    found = core_loops.of_profile(made)
+    assert any(each.untraced for each in found)
+    (line,) = core_loops.said(found)
+    assert "not followed (its arguments" in line
+    assert core_loops.said(core_loops.found_in(numba.njit(doubled), (np.arange(9.0),))) == ()
 
 
 def steps_of_a_machine(codes, out):

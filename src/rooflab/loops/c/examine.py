@@ -16,6 +16,7 @@ from rooflab.loops.c import arguments, build, count, flags, lower, own_build, re
 from rooflab.loops.c.debug_info import DebugInfo, Subprogram
 from rooflab.loops.c.openmp import followed
 from rooflab.loops.compiled.target import target_machine
+from rooflab.loops.lowered import core_loops
 from rooflab.loops.lowered import count as counting
 from rooflab.loops.lowered.examine import described
 from rooflab.loops.lowered.ir_text import functions
@@ -201,6 +202,7 @@ def _examined(
     if built.team and not outcome.stopped:
         shared = followed.by_teams(built, main, bound, read, threads, outcome.seconds, caches.caches[0].line_bytes)
         said += shared.said
+    said += core_loops.said(done.loops)
     simulation = counted.simulation
     made = LoopReport(
         name=main.name,

@@ -290,7 +290,9 @@ def _profiled(
         del copies, tables
 
     # of assembly nobody runs what is constructed before its functions are called
-    taken = profile.run(chosen, ir, call, built.assembly, None if "@llvm.global_ctors" in ir else call)
+    constructed = "constructors of C++ run before it" if "@llvm.global_ctors" in ir else ""
+    jumping = None if constructed else call
+    taken = profile.run(chosen, ir, call, built.assembly, jumping, constructed)
     places = LinesOf(DebugInfo(ir), main.file)
     loops = openmp_loops(read.lines)
     return tuple(

@@ -65,6 +65,19 @@ def of_profiles(taken: Sequence[profile.Profile], places: Places | None = None) 
     return tuple(found)
 
 
+def said(loops: Sequence[CoreLoop]) -> tuple[str, ...]:
+    """A line on branches that are foretold by the IR alone, where there are any."""
+    why = next((each.untraced for each in loops if each.untraced and each.branches), "")
+    return (
+        (
+            f"jumps of its machine code were not followed ({why}): branches foretold wrongly are those of its LLVM"
+            " IR, without choices that became jumps",
+        )
+        if why
+        else ()
+    )
+
+
 def of_profile(taken: profile.Profile, places: Places | None = None) -> tuple[CoreLoop, ...]:
     """The loops of a profile: those that ran, and last what lies in none; `places`: how its lines are known."""
     places = places or Places(taken.ir)
@@ -179,6 +192,7 @@ def _loop(
         flow=waits.flow,
         missed_after=dict(waits.missed_after),
         dearer={row: times for row, times in taken.dearer.items() if row[row.index("call ") :] in operations},
+        untraced=taken.untraced,
         restarts=0
         if chain is None or number is None
         else _restarts(taken, taken.loops[number], chain.carried, before),

@@ -59,7 +59,8 @@ class Profile(NamedTuple):
         dearer: how many times as long mathematical functions take for their arguments as for usual ones, by kind.
         boxed: numbers in lists, sets and tuples that the call returned, each made an object of Python's.
         jumps: the conditional jumps of its machine code, by the block of the IR that they are of; None where they
-            were not traced: then `branches` and `selects` stand for them.
+            were not traced: then `branches` and `selects` stand for them, and `untraced` says why where these are
+            fewer.
         code_passes: how often each block of `machine` ran; empty where that is not known.
     """
 
@@ -77,6 +78,7 @@ class Profile(NamedTuple):
     dearer: Mapping[str, float] = {}
     jumps: Mapping[str, tuple[traced_jumps.Foretold, ...]] | None = None
     code_passes: tuple[float, ...] = ()
+    untraced: str = ""
 
     def missed_of_switch(self, label: str) -> int:
         """Jumps foretold wrongly of a block that ends in a `switch`; 0 of all others."""
@@ -135,8 +137,10 @@ def take(fn: Any, values: tuple[Any, ...], spread: bool = False) -> tuple[Profil
         call(engine, copies_of(values))
 
     boxed: list[int] = []
+    again = call_on_copies if traced_jumps.repeatable(values) else None
+    why = "" if again else "its arguments are not all numbers, arrays and records"
     with thread_teams.at_most(1 if spread else None):
-        first, *others = run(chosen, ir, call, jumping=call_on_copies if traced_jumps.repeatable(values) else None)
+        first, *others = run(chosen, ir, call, jumping=again, untraced=why)
     return first._replace(boxed=boxed[-1]), *others
 
 
@@ -203,6 +207,7 @@ def run(
     call: Callable[[Any], None],
     assembly: str = "",
     jumping: Callable[[Any], None] | None = None,
+    untraced: str = "",
 ) -> tuple[Profile, ...]:
     """The profiles of the functions `chosen` of the module `ir`, of one run.
 
@@ -212,6 +217,7 @@ def run(
         call: makes the run, with the engine that holds the module's machine code.
         assembly: what another compiler made of the module; "" for LLVM's own.
         jumping: makes the same run on other copies of its data, for the jumps of LLVM's own assembly of `ir`.
+        untraced: why there is no `jumping`.
     """
     own = machine_code.written(ir) if jumping is not None or not assembly else ""
     traced = traced_jumps.take(own, jumping) if jumping is not None and own else None
@@ -247,7 +253,8 @@ def run(
         _profile(each, ir, passes, branches, notes, stored, split)._replace(dearer=dearer) for each in counted
     )
     if traced is None:
-        return taken
+        why = untraced or "machine code is read of x86 alone"
+        return tuple(each._replace(untraced=why) if _jumps_more(each) else each for each in taken)
     missed = traced_jumps.missed(traced, engine, held)
     code = machine_code.of_assembly(own)
     if not assembly:
@@ -259,10 +266,19 @@ def run(
             )
             for each in taken
         )
-    return tuple(
-        each._replace(jumps=traced_jumps.by_block(traced, missed, each.function, code.get(each.function.name, ())))
-        for each in taken
+    jumps = (
+        traced_jumps.by_block(traced, missed, each.function, code.get(each.function.name, ())) for each in taken
     )
+    return tuple(
+        each._replace(jumps=found, untraced="" if found is not None else "its machine code was not found")
+        for each, found in zip(taken, jumps, strict=True)
+    )
+
+
+def _jumps_more(made: Profile) -> bool:
+    """Whether the machine code has jumps that are no branches of the IR, or is not known."""
+    branches = sum(_CONDITIONAL.match(each.text) is not None for each in made.function.instructions())
+    return not made.machine or sum(each.jumps for each in made.machine) > branches
 
 
 def _ask_again(engine: Any, state: np.ndarray, branches: np.ndarray) -> None:

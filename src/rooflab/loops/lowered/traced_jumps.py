@@ -275,13 +275,13 @@ def passes(traced: Traced, function: Function, code: tuple[Block, ...], entries:
 
 
 def repeatable(values: Iterable[Any]) -> bool:
-    """Whether copies of `values` are known to make the same run again: numbers, arrays and tuples of them."""
+    """Whether copies of `values` are known to make the same run again: numbers, arrays, records, tuples."""
     plain = (bool, int, float, complex, str, bytes, np.generic, type(None))
     return all(
         repeatable(each)
         if isinstance(each, tuple)
         else not each.dtype.hasobject
-        if isinstance(each, np.ndarray)
-        else isinstance(each, plain) and not isinstance(each, np.void)
+        if isinstance(each, (np.ndarray, np.void))
+        else isinstance(each, plain)
         for each in values
     )

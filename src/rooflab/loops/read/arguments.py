@@ -205,7 +205,10 @@ def arrays_in(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def copies_of(values: Iterable[Any]) -> tuple[Any, ...]:
-    """`values` in order, each array in them copied in place: read-only where it is, one copy where it is one."""
+    """`values` in order, each array in them copied in place: read-only where it is, one copy where it is one.
+
+    Records are copied too.
+    """
     held: dict[int, np.ndarray] = {}
     return tuple(_copy_of(value, held) for value in values)
 
@@ -219,7 +222,7 @@ def _copy_of(value: Any, held: dict[int, np.ndarray]) -> Any:
     if isinstance(value, tuple):
         parts = [_copy_of(each, held) for each in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return value
+    return value.copy() if isinstance(value, np.void) else value
 
 
 def _copied(value: np.ndarray, held: dict[int, np.ndarray]) -> np.ndarray:
