@@ -63,6 +63,13 @@ GEMMA4 = {
     "hidden_size_per_layer_input": 24, "vocab_size_per_layer_input": 1000,
     "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 3,
 }  # fmt: skip
+COMPRESSED = {
+    "head_dim": 32, "q_lora_rank": 16, "qk_rope_head_dim": 8, "sliding_window": 8, "o_groups": 2, "o_lora_rank": 8,
+    "index_n_heads": 4, "index_head_dim": 16, "index_topk": 2, "moe_intermediate_size": 32, "n_routed_experts": 8,
+    "num_experts_per_tok": 2, "num_hidden_layers": 3,
+    "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 8},
+    "layer_types": ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"],
+}  # fmt: skip
 CONVOLVES = ["conv", "full_attention"]
 TRANSLATES = {
     "d_model": 64, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 128, "decoder_ffn_dim": 96,
@@ -131,6 +138,7 @@ PARAMETERS: list[tuple[str, dict[str, Any]]] = [
     ("aria_text", {"head_dim": 16, "moe_num_experts": 4, "moe_topk": 2, "moe_num_shared_experts": 2}),
     ("mellum", {**SPARSE, "num_local_experts": 8, "num_shared_experts": 0, "mlp_layer_types": ["sparse"] * 2}),
     ("lfm2", {"layer_types": ["conv", "full_attention"], "conv_L_cache": 3, "block_multiple_of": 16}),
+    ("deepseek_v4", COMPRESSED),
     ("lfm2_moe", {**SPARSE, "num_shared_experts": 0, "num_dense_layers": 1, "layer_types": CONVOLVES}),
     ("granitemoeshared", {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 96}),
     ("persimmon", {"qk_layernorm": False}),

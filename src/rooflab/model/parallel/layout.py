@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rooflab.errors import RooflabError
 from rooflab.work.llm.architecture import Architecture, Experts
-from rooflab.work.llm.mixers import Attention, Delta, Latent, Recurrent, ShortConv, StateSpace
+from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, Recurrent, ShortConv, StateSpace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +103,8 @@ def check(model: Architecture, layout: Layout) -> None:
                 )
         elif isinstance(mixer, Latent):
             _heads(model, mixer.heads, ways)
+        elif isinstance(mixer, Compressed):
+            _heads(model, mixer.groups, ways)
         elif isinstance(mixer, Delta):
             _heads(model, mixer.value_heads, ways)
         elif isinstance(mixer, ShortConv):

@@ -13,7 +13,7 @@ from rooflab.model.parallel.layout import Layout, share
 from rooflab.types.machine import Machine
 from rooflab.units import iec
 from rooflab.work.llm.architecture import Architecture, Block, Experts, Mlp
-from rooflab.work.llm.mixers import Attention, Latent, Mixer, Recurrent
+from rooflab.work.llm.mixers import Attention, Compressed, Latent, Mixer, Recurrent
 from rooflab.work.llm.precision import Precision
 from rooflab.work.llm.precision import precision as named
 
@@ -96,6 +96,7 @@ def weight_bytes(model: Architecture, layout: Layout, precision: Precision) -> f
     for block in model.blocks:
         one = block.norms * model.norm_parameters * 2.0
         one += 2.0 * model.hidden * block.side * precision.linear.nbytes
+        one += block.stream_parameters(model.hidden) * 4.0
         for mixer in (block.mixer, block.cross):
             if mixer is not None:
                 last = _result_parameters(model, mixer, ways)
@@ -123,6 +124,9 @@ def _mixer_parameters(model: Architecture, mixer: Mixer, ways: int) -> float:
     if isinstance(mixer, Latent):
         shared = model.hidden * (mixer.q_rank + mixer.kv_rank + mixer.rotary)
         return shared + (whole - shared) / ways
+    if isinstance(mixer, Compressed):
+        shared = model.hidden * mixer.shared
+        return shared + (whole - shared) / ways
     return whole / ways
 
 
@@ -130,7 +134,7 @@ def _result_parameters(model: Architecture, mixer: Mixer, ways: int) -> float:
     """Of the projection of what attention gives."""
     if isinstance(mixer, Attention | Latent):
         return model.hidden * mixer.heads * mixer.values / ways
-    return 0.0
+    return mixer.result_parameters(model.hidden) / ways if isinstance(mixer, Compressed) else 0.0
 
 
 def _expert_bytes(model: Architecture, feed: Experts, layout: Layout, precision: Precision) -> float:
@@ -150,15 +154,20 @@ def _cached(block: Block, layout: Layout) -> float:
     mixer = block.mixer
     if isinstance(mixer, Attention):
         return 0.0 if mixer.borrows else share(mixer.kv_heads, layout.tensor) * (mixer.size + mixer.values)
-    return float(mixer.cached_elements()) if isinstance(mixer, Latent) else 0.0
+    return float(mixer.cached_elements()) if isinstance(mixer, Latent | Compressed) else 0.0
 
 
 def state_bytes(model: Architecture, layout: Layout) -> float:
-    """Bytes of one sequence's states on a rank: fp32, as engines keep them."""
+    """Bytes of one sequence's states on a rank, in fp32 as engines keep them, and of windows beside blocks."""
     total = sum(
         block.count * block.mixer.state_elements() for block in model.blocks if isinstance(block.mixer, Recurrent)
     )
-    return 4.0 * total / layout.tensor / layout.pipeline
+    windows = sum(
+        block.count * block.mixer.window_elements()
+        for block in model.blocks
+        if isinstance(block.mixer, Compressed)
+    )
+    return (4.0 * total / layout.tensor + 2.0 * windows) / layout.pipeline
 
 
 def encoded_bytes(model: Architecture, layout: Layout, precision: Precision, prompt: float) -> float:

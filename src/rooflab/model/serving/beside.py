@@ -11,7 +11,7 @@ import numpy as np
 from rooflab.model.serving.batch import Batch, Number
 from rooflab.model.serving.kernels import Kernel, grouped, product
 from rooflab.model.serving.row_kernels import lookup, norm, pointwise
-from rooflab.work.llm.architecture import Architecture, Tower
+from rooflab.work.llm.architecture import Architecture, Block, Tower
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run
@@ -121,4 +121,24 @@ def side(run: Run, width: int, count: float) -> list[Kernel]:
         product(layer, "gate of the layer's own", count, tokens, wide, hidden, stored),
         pointwise(layer, "times the layer's own", count, tokens * wide, reads=4.0, writes=2.0),
         product(layer, "project the layer's own", count, tokens, hidden, wide, stored),
+    ]
+
+
+def streams(run: Run, block: Block, count: float) -> list[Kernel]:
+    """What reads and writes the residual streams around each part of a layer, and the product that says how.
+
+    The product's operands are fp32 (DeepSeek's own kernel multiplies them as TF32: deepseek-ai/DeepGEMM,
+    tf32_hc_prenorm_gemm), here at the rate of 16 bits with the bytes of fp32; Sinkhorn's iterations over a token's
+    few numbers are left out.
+    """
+    if block.streams == 1:
+        return []
+    ways, hidden, tokens = float(block.streams), float(run.model.hidden), run.tokens
+    form = dataclasses.replace(run.precision.embedding, bits=32.0)
+    times = count * ((block.mixer is not None) + (block.feed is not None))
+    numbers = float(block.mixed_streams)
+    return [
+        product("norm", "how streams are mixed", times, tokens, numbers, ways * hidden, form),
+        pointwise("norm", "read the streams", times, tokens * hidden, reads=2.0 * ways, writes=2.0),
+        pointwise("norm", "write the streams", times, tokens * hidden * ways, reads=2.0 + 2.0 / ways, writes=2.0),
     ]

@@ -184,6 +184,7 @@ def attention(
     size: int,
     values: int,
     window: int = 0,
+    every: int = 0,
     cached_bytes: float = HALF_BYTES,
     dtype: str = "bf16",
     v_in_k: bool = False,
@@ -200,6 +201,8 @@ def attention(
 
     Args:
         window: keys that a query sees; `limit` the most that a sparse kernel picks for it; 0 for no bound.
+        every: beside its window, if it has one, a query sees a key for each so many tokens before it, at most
+            `limit`; 0 for none.
         cached_bytes: of an element of keys and values.
         shares: whether the heads of a group read their keys and values together; else each through the cache.
         kernel: of `model.kernels.gpu.attention_libraries.KERNELS`.
@@ -207,14 +210,22 @@ def attention(
         v_in_k: whether values are a part of the keys' vectors, read once (latent attention).
     """
     keys = before + new
-    bound = min(each for each in (window, limit) if each) if window or limit else np.inf
+    picked = 0 if every else limit
+    bound = min(each for each in (window, picked) if each) if window or picked else 0.0 if every else np.inf
     pairs = sequences * new * (_visible(new, before, bound) if causal else keys + 0.0 * new)
     if not skips and kernel in attention_libraries.WALKS_ALL:
-        bound = limit or np.inf
+        bound = picked or np.inf
     visible = _visible(new, before, bound) if causal else keys + 0.0 * new
     longest = np.minimum(keys, bound)
     shortest = np.minimum(before + 1.0, bound) if causal else keys
-    touched = np.minimum(keys, bound + new) if limit == 0 else np.minimum(keys, bound * new)
+    touched = np.minimum(keys, bound + new - 1.0) if picked == 0 else np.minimum(keys, bound * new)
+    if every:
+        most = float(limit) if limit else np.inf
+        blocks = _visible(new, before, most * every) / every
+        pairs, visible = pairs + sequences * new * blocks, visible + blocks
+        longest = longest + np.minimum(keys / every, most)
+        shortest = shortest + np.minimum((before + 1.0) / every, most)
+        touched = (touched if window else 0.0) + (np.minimum(keys / every, limit * new) if limit else keys / every)
     kv = sequences * kv_heads * touched * (size + (0 if v_in_k else values)) * cached_bytes
     item = _ITEM_BYTES[dtype]
     q = sequences * new * heads * size * item

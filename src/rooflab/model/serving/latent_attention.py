@@ -11,7 +11,7 @@ from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import HALF_BYTES, Kernel, attention, grouped, product
 from rooflab.model.serving.projections import LAYER, linear, projected
 from rooflab.model.serving.row_kernels import norm, pointwise, rows_of_blocks
-from rooflab.work.llm.mixers import Latent
+from rooflab.work.llm.mixers import Compressed, Latent
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run
@@ -123,20 +123,25 @@ def kernels(run: Run, a: Latent, count: float) -> list[Kernel]:
 
 def _index(run: Run, a: Latent, count: float) -> list[Kernel]:
     """The lightning indexer: every token scores all keys before it in few small heads, and keeps the best."""
+    width = (float(a.index_size + a.index_heads),)
+    name, hidden = "index: project keys and weights", float(run.model.hidden)
+    return [
+        *linear(run, LAYER, name, count, run.tokens, width, hidden, run.precision.attention),
+        *scored(run, a, count),
+    ]
+
+
+def scored(run: Run, a: Latent | Compressed, count: float, every: int = 0) -> list[Kernel]:
+    """What the indexer does but for its keys: its queries, their scores of all keys before them, the best kept.
+
+    `every`: tokens that a key stands for; 0 where each has its own.
+    """
     tokens, batch, hidden = run.tokens, run.batch, float(run.model.hidden)
-    stored = run.precision.attention
+    stored, tokens_of_key = run.precision.attention, max(every, 1)
     width = float(a.index_heads * a.index_size)
     made = linear(run, LAYER, "index: project q", count, tokens, (width,), float(a.q_rank or hidden), stored)
-    made += linear(
-        run,
-        LAYER,
-        "index: project keys and weights",
-        count,
-        tokens,
-        (float(a.index_size + a.index_heads),),
-        hidden,
-        stored,
-    )
+    if every:
+        made += linear(run, LAYER, "index: weights", count, tokens, (float(a.index_heads),), hidden, stored)
     for name, each in (("prompts", batch.prompts), ("one token each", batch.singles)):
         made.append(
             attention(
@@ -144,6 +149,7 @@ def _index(run: Run, a: Latent, count: float) -> list[Kernel]:
                 f"index: score ({name})",
                 count,
                 **each,
+                every=every,
                 heads=float(a.index_heads),
                 kv_heads=1.0,
                 size=a.index_size,
@@ -154,6 +160,6 @@ def _index(run: Run, a: Latent, count: float) -> list[Kernel]:
                 planned=True,
             )
         )
-        scores = each["sequences"] * each["new"] * (each["before"] + (each["new"] + 1) / 2)
+        scores = each["sequences"] * each["new"] * (each["before"] + (each["new"] + 1) / 2) / tokens_of_key
         made.append(pointwise(LAYER, f"index: keep the best ({name})", count, scores, reads=4.0, writes=0.0))
     return made

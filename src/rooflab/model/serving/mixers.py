@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rooflab.model.serving import attention, ggml, latent_attention, recurrent
+from rooflab.model.serving import attention, compressed_attention, ggml, latent_attention, recurrent
 from rooflab.model.serving.kernels import Kernel
-from rooflab.work.llm.mixers import Attention, Delta, Latent, Mixer, ShortConv
+from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, Mixer, ShortConv
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run
@@ -18,6 +18,8 @@ def kernels(run: Run, mixer: Mixer, count: float) -> list[Kernel]:
         return ggml.attention(run, mixer, count) if run.engine.one_by_one else attention.kernels(run, mixer, count)
     if isinstance(mixer, Latent):
         return latent_attention.kernels(run, mixer, count)
+    if isinstance(mixer, Compressed):
+        return compressed_attention.kernels(run, mixer, count)
     if isinstance(mixer, Delta):
         return recurrent.delta(run, mixer, count)
     if isinstance(mixer, ShortConv):

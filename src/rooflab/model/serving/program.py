@@ -149,6 +149,7 @@ def block_kernels(run: Run, block: Block) -> list[Kernel]:
             made += reduced(run, "mlp", block.count)
     if block.side:
         made += beside.side(run, block.side, block.count)
+    made += beside.streams(run, block, block.count)
     # Norms that adding up over the ranks did not take with it.
     free = max(block.norms - _joined(run, block), 0)
     for _ in range(free):

@@ -71,6 +71,8 @@ class Block:
         parallel: whether both read the same normalised input and are added together (GPT-J, Falcon, Cohere).
         side: elements of a second embedding of each token, which every layer has of its own and mixes in by two
             products (Gemma 4's per-layer inputs); 0 for none.
+        streams: residual ones, of which each part reads a mixture and to all of which it adds (DeepSeek-V4's
+            manifold-constrained hyper-connections); 1 for the usual residual.
     """
 
     count: int
@@ -80,13 +82,25 @@ class Block:
     norms: int = 2
     parallel: bool = False
     side: int = 0
+    streams: int = 1
 
     def parameters(self, hidden: int, norm_parameters: int) -> int:
         """Of one layer."""
         parts = [each for each in (self.mixer, self.cross, self.feed) if each is not None]
-        return (
-            sum(each.parameters(hidden) for each in parts) + self.norms * norm_parameters + 2 * hidden * self.side
-        )
+        own = sum(each.parameters(hidden) for each in parts) + self.stream_parameters(hidden)
+        return own + self.norms * norm_parameters + 2 * hidden * self.side
+
+    @property
+    def mixed_streams(self) -> int:
+        """Numbers that say how the streams are mixed: what a part reads, where it adds, what goes on to which."""
+        return (2 + self.streams) * self.streams if self.streams > 1 else 0
+
+    def stream_parameters(self, hidden: int) -> int:
+        """Of what makes these numbers of the streams themselves, before each part; with three scales of theirs."""
+        if self.streams == 1:
+            return 0
+        parts = (self.mixer is not None) + (self.feed is not None)
+        return parts * (self.mixed_streams * (self.streams * hidden + 1) + 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +240,10 @@ class Architecture:
         norms = self.norm_parameters * (1 + self.embedding_norm)
         sides = {each.side for each in self.blocks if each.side}
         norms += self.hidden * self.side_width + sum(sides)  # what brings the token's own vector to them, its norm
+        streams = max(each.streams for each in self.blocks)
+        norms += (
+            streams * (streams * self.hidden + 1) + 1 if streams > 1 else 0
+        )  # what joins the streams at the end
         return layers + self.embedding_parameters + self.head_parameters + norms + self.relative + towers
 
     @property

@@ -98,6 +98,7 @@ FAMILIES: dict[str, Family] = {
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
     "deepseek_v32": _DEEPSEEK,
+    "deepseek_v4": Family(mixer="compressed", feed="deepseek"),
     "kimi_k2": _DEEPSEEK,
     "kimi_k25": _DEEPSEEK,
     "glm4_moe_lite": _DEEPSEEK,

@@ -10,10 +10,11 @@ from typing import Any
 
 from rooflab.errors import RooflabError
 from rooflab.types.work import Graph
+from rooflab.work.llm import graph_latent
 from rooflab.work.llm.architecture import Architecture, Block, Experts, Mlp, Tower
-from rooflab.work.llm.formats import WeightFormat
+from rooflab.work.llm.formats import WeightFormat, weight_format
 from rooflab.work.llm.graph_maker import Maker
-from rooflab.work.llm.mixers import Attention, Delta, Latent, ShortConv, StateSpace
+from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, ShortConv, StateSpace
 from rooflab.work.llm.precision import Precision, stored
 
 
@@ -60,11 +61,18 @@ def graph(
     make.op("embedding", "gather", (table, ids), (x,), module="embedding", rows=tokens)
     if model.side_width:
         _sides(make, model, x, ids)
+    streams = max(block.streams for block in model.blocks)
+    if streams > 1:
+        wide = make.tensor((tokens, streams * hidden), "bf16")
+        make.op("repeat", "pointwise", (x,), (wide,), module="streams", vector=0, special=0)
+        x = wide
     number = 0
     for block in model.blocks:
         for _ in range(block.count):
             x = _block(make, model, block, x, f"layers.{number}")
             number += 1
+    if streams > 1:
+        x = _mixed(make, hidden, streams, streams, x, "streams")
     x = make.norm(x, hidden, model.layer_norm, "norm")
     rows = tokens if every_logit else sequences
     last = make.tensor((rows, hidden), "bf16", storage=make.tensors[x].storage)
@@ -88,14 +96,15 @@ def graph(
 
 
 def _block(make: Maker, model: Architecture, block: Block, x: int, module: str) -> int:
-    read = make.norm(x, model.hidden, model.layer_norm, f"{module}.norm") if block.norms else x
+    taken = _taken(make, model.hidden, block, x, f"{module}.streams")
+    read = make.norm(taken, model.hidden, model.layer_norm, f"{module}.norm") if block.norms else taken
     norms = block.norms - 1
     fed = read
     if block.mixer is not None:
         mixed = _mixer(make, model, block.mixer, read, f"{module}.attention")
         if norms > 2:
             mixed, norms = make.norm(mixed, model.hidden, model.layer_norm, f"{module}.norm after"), norms - 1
-        x = make.pointwise("add", (x, mixed), module)
+        x = _given(make, block, x, mixed, module)
     if block.cross is not None and model.encoder is not None:
         read = make.norm(x, model.hidden, model.layer_norm, f"{module}.cross norm")
         x = make.pointwise("add", (x, _cross(make, model, block.cross, read, f"{module}.cross")), module)
@@ -103,15 +112,41 @@ def _block(make: Maker, model: Architecture, block: Block, x: int, module: str) 
     if block.feed is None:
         return x
     if not block.parallel and norms > 0:
-        fed = make.norm(x, model.hidden, model.layer_norm, f"{module}.norm 2")
+        taken = _taken(make, model.hidden, block, x, f"{module}.streams 2")
+        fed = make.norm(taken, model.hidden, model.layer_norm, f"{module}.norm 2")
         norms -= 1
     elif block.parallel and norms > 0:
         fed, norms = make.norm(x, model.hidden, model.layer_norm, f"{module}.norm 2"), norms - 1
     out = _feed(make, model.hidden, block.feed, fed, make.tokens, f"{module}.mlp")
     if norms > 0:
         out = make.norm(out, model.hidden, model.layer_norm, f"{module}.norm last")
-    x = make.pointwise("add", (x, out), module)
+    x = _given(make, block, x, out, module)
     return _side(make, model, block.side, x, f"{module}.own") if block.side else x
+
+
+def _taken(make: Maker, hidden: int, block: Block, x: int, module: str) -> int:
+    """What a part of a layer reads: the residual, or a mixture of its streams."""
+    return x if block.streams == 1 else _mixed(make, hidden, block.streams, block.mixed_streams, x, module)
+
+
+def _mixed(make: Maker, hidden: int, streams: int, numbers: int, x: int, module: str) -> int:
+    """The mixture of residual streams by numbers that a product makes of all of them."""
+    rows, form = make.tokens, weight_format("fp32")
+    weights = make.weight((streams * hidden, numbers), form, module)
+    make.product(x, weights, rows, numbers, streams * hidden, module, form)
+    out = make.tensor((rows, hidden), "bf16")
+    make.op("mix", "pointwise", (x,), (out,), module=module, vector=2 * streams, special=0)
+    return out
+
+
+def _given(make: Maker, block: Block, x: int, out: int, module: str) -> int:
+    """What goes on after a part: the residual and what it gave, or the streams, mixed, with their share of it."""
+    if block.streams == 1:
+        return make.pointwise("add", (x, out), module)
+    after = make.tensor(make.tensors[x].shape, "bf16")
+    ops = 2 * (block.streams + 1)
+    make.op("mix", "pointwise", (x, out), (after,), module=module, vector=ops, special=0)
+    return after
 
 
 def _sides(make: Maker, model: Architecture, x: int, ids: int) -> None:
@@ -137,7 +172,9 @@ def _mixer(make: Maker, model: Architecture, mixer: Any, x: int, module: str) ->
     if isinstance(mixer, Attention):
         return _attention(make, model.hidden, mixer, x, module)
     if isinstance(mixer, Latent):
-        return _latent(make, model.hidden, mixer, x, module)
+        return graph_latent.latent(make, model.hidden, mixer, x, module)
+    if isinstance(mixer, Compressed):
+        return graph_latent.compressed(make, model.hidden, mixer, x, module)
     if isinstance(mixer, ShortConv):
         return _short_conv(make, model.hidden, mixer, x, module)
     return _recurrent(make, model.hidden, mixer, x, module)
@@ -172,94 +209,13 @@ def _attention(make: Maker, hidden: int, a: Attention, x: int, module: str) -> i
     if a.rotates:
         turned = make.tensor((rows, a.heads + a.kv_heads * (not a.borrows), a.size), "bf16")
         make.pointwise("rope", (turned,), f"{module}.rope")
-    out = attend(make, a.heads, a.kv_heads, a.size, a.values, a.window, a.causal, module)
+    out = make.attend(a.heads, a.kv_heads, a.size, a.values, a.window, a.causal, module)
     if a.gate:
         out = make.pointwise("mul", (out, out), f"{module}.gate")
     flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
     return make.linear(
         flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.of_result, a.out_bias
     )[0]
-
-
-def attend(
-    make: Maker,
-    heads: int,
-    kv_heads: int,
-    size: int,
-    values: int,
-    window: int,
-    causal: bool,
-    module: str,
-    keys: int | None = None,
-    kept: bool = True,
-) -> int:
-    """Fused attention of the new tokens to all before them, or to `keys` of an encoder; `kept`: in the cache."""
-    cached = "fp8" if make.precision.cache in ("fp8", "int8") and make.before else "bf16"
-    count = make.before + make.new if keys is None else keys
-    q = make.tensor((make.sequences, heads, make.new, size), "bf16")
-    names = (f"{module}.k_cache", f"{module}.v_cache") if kept else (None, None)
-    k = make.tensor((make.sequences, kv_heads, count, size), cached, role="buffer", name=names[0])
-    v = make.tensor((make.sequences, kv_heads, count, values), cached, role="buffer", name=names[1])
-    out = make.tensor((make.sequences, heads, make.new, values), "bf16")
-    attrs: dict[str, Any] = {"causal": True, "causal_from": "bottom_right"} if causal and keys is None else {}
-    if window and window < count:
-        attrs["window"] = window
-    make.op("attention", "attention", (q, k, v), (out,), module=module, **attrs)
-    return out
-
-
-def _latent(make: Maker, hidden: int, a: Latent, x: int, module: str) -> int:
-    """Keys and values expanded from the latent vectors of all tokens, but for one token at a time."""
-    rows, form, size = make.tokens, make.precision.attention, a.plain + a.rotary
-    if a.q_rank:
-        low = make.linear(x, rows, (a.q_rank,), hidden, f"{module}.q_a", form)[0]
-        low = make.norm(low, a.q_rank, False, f"{module}.q_norm")
-        make.linear(low, rows, (a.heads * size,), a.q_rank, f"{module}.q_b", form)
-    else:
-        make.linear(x, rows, (a.heads * size,), hidden, f"{module}.q", form)
-    make.linear(x, rows, (a.kv_rank + a.rotary,), hidden, f"{module}.kv_a", form)
-    latent = make.norm(make.tensor((rows, a.kv_rank), "bf16"), a.kv_rank, False, f"{module}.kv_norm")
-    seen = make.sequences * (make.before + make.new)
-    if make.new == 1 and make.before:
-        # One token: q meets the latent vectors themselves, by way of the same weights.
-        return _absorbed(make, hidden, a, rows, module)
-    if make.before:
-        latent = make.tensor((seen, a.kv_rank), "bf16", role="buffer", name=f"{module}.latent_cache")
-    make.linear(latent, seen, (a.heads * (a.plain + a.values),), a.kv_rank, f"{module}.kv_b", form)
-    out = attend(make, a.heads, a.heads, size, a.values, 0, True, module, kept=False)
-    flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
-    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.of_result)[0]
-
-
-def _absorbed(make: Maker, hidden: int, a: Latent, rows: int, module: str) -> int:
-    half = make.precision.embedding
-    q = make.tensor((a.heads, rows, a.plain), "bf16")
-    keys = make.weight((a.heads, a.plain, a.kv_rank), half, f"{module}.kv_b.k")
-    out = make.tensor((a.heads, rows, a.kv_rank), "bf16")
-    make.op("bmm", "matmul", (q, keys), (out,), module=f"{module}.kv_b", k=a.plain)
-    shape = (make.sequences, 1, make.before + 1, a.kv_rank + a.rotary)
-    kept = make.tensor(shape, "bf16", role="buffer", name=f"{module}.latent_cache")
-    met = make.tensor((make.sequences, a.heads, 1, a.kv_rank + a.rotary), "bf16")
-    values = make.tensor(
-        (make.sequences, 1, make.before + 1, a.kv_rank), "bf16", storage=make.tensors[kept].storage, role="buffer"
-    )
-    mixed = make.tensor((make.sequences, a.heads, 1, a.kv_rank), "bf16")
-    make.op(
-        "attention",
-        "attention",
-        (met, kept, values),
-        (mixed,),
-        module=module,
-        causal=True,
-        causal_from="bottom_right",
-        v_in_k=True,
-    )
-    low = make.tensor((a.heads, rows, a.kv_rank), "bf16", storage=make.tensors[mixed].storage)
-    weights = make.weight((a.heads, a.kv_rank, a.values), half, f"{module}.kv_b.v")
-    high = make.tensor((a.heads, rows, a.values), "bf16")
-    make.op("bmm", "matmul", (low, weights), (high,), module=f"{module}.kv_b", k=a.kv_rank)
-    flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[high].storage)
-    return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.of_result)[0]
 
 
 def _recurrent(make: Maker, hidden: int, a: Delta | StateSpace, x: int, module: str) -> int:
@@ -380,7 +336,7 @@ def _cross(make: Maker, model: Architecture, a: Attention, x: int, module: str) 
     make.linear(x, rows, (a.heads * a.size,), hidden, f"{module}.q", form, a.bias)
     encoded = make.tensor((rows, hidden), "bf16")
     make.linear(encoded, rows, (a.kv_heads * a.size, a.kv_heads * a.values), hidden, f"{module}.kv", form, a.bias)
-    out = attend(make, a.heads, a.kv_heads, a.size, a.values, 0, False, module, keys=make.new)
+    out = make.attend(a.heads, a.kv_heads, a.size, a.values, 0, False, module, keys=make.new)
     flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
     return make.linear(
         flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.of_result, a.out_bias

@@ -135,6 +135,40 @@ class Maker:
         )
         return out
 
+    def attend(
+        self,
+        heads: int,
+        kv_heads: int,
+        size: int,
+        values: int,
+        window: int,
+        causal: bool,
+        module: str,
+        keys: int | None = None,
+        kept: bool = True,
+        v_in_k: bool = False,
+    ) -> int:
+        """Fused attention of the new tokens to all before them, or to so many other `keys`.
+
+        `kept`: in the cache; `v_in_k`: whether the keys are the values too.
+        """
+        cached = "fp8" if self.precision.cache in ("fp8", "int8") and self.before else "bf16"
+        count = self.before + self.new if keys is None else keys
+        q = self.tensor((self.sequences, heads, self.new, size), "bf16")
+        names = (f"{module}.k_cache", f"{module}.v_cache") if kept else (None, None)
+        k = self.tensor((self.sequences, kv_heads, count, size), cached, role="buffer", name=names[0])
+        storage = self.tensors[k].storage if v_in_k else -1
+        shape = (self.sequences, kv_heads, count, values)
+        v = self.tensor(shape, cached, storage=storage, role="buffer", name=names[1])
+        out = self.tensor((self.sequences, heads, self.new, values), "bf16")
+        attrs: dict[str, Any] = {"causal": True, "causal_from": "bottom_right"} if causal and keys is None else {}
+        if window and window < count:
+            attrs["window"] = window
+        if v_in_k:
+            attrs["v_in_k"] = True
+        self.op("attention", "attention", (q, k, v), (out,), module=module, **attrs)
+        return out
+
 
 def _stored_dtype(form: WeightFormat) -> str:
     """The number format of `dtypes` nearest to what a weight is stored in: its bytes are said apart."""

@@ -7,13 +7,15 @@ import dataclasses
 from rooflab.errors import RooflabError
 from rooflab.work.llm.families import Family
 from rooflab.work.llm.fields import Fields
-from rooflab.work.llm.mixers import Attention, Delta, Latent, Mixer, ShortConv, StateSpace
+from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, Mixer, ShortConv, StateSpace
 
 
 def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | None:
     """The mixer of layer `number`; None where it has none."""
     if family.mixer == "latent":
         return _latent(fields)
+    if family.mixer == "compressed":
+        return _compressed(fields, number)
     if family.mixer == "chosen":
         return _chosen_attention(family, word, fields, number)
     if family.mixer == "delta" and _is_linear(fields, number):
@@ -229,6 +231,64 @@ def _latent(fields: Fields) -> Latent:
         index_size=fields.count("index_head_dim"),
         index_top=fields.count("index_topk"),
     )
+
+
+# Kinds of DeepSeek-V4's layers: the field of a block's tokens, how many they are where no field says.
+_BLOCKS = {
+    "compressed_sparse_attention": ("compress_rate_csa", 4),
+    "heavily_compressed_attention": ("compress_rate_hca", 128),
+}
+
+
+def _compressed(fields: Fields, number: int) -> Compressed:
+    """Attention of layer `number` of DeepSeek-V4.
+
+    Raises:
+        RooflabError: a kind of layer that it has none of, or a list of rates that ends before the layer.
+    """
+    kind, rate = _compressing(fields, number)
+    picks = kind == "compressed_sparse_attention"
+    return Compressed(
+        heads=fields.size("num_attention_heads"),
+        size=fields.size("head_dim"),
+        rotary=fields.size("qk_rope_head_dim", 64),
+        q_rank=fields.size("q_lora_rank"),
+        window=fields.size("sliding_window"),
+        rate=rate,
+        overlaps=picks,
+        groups=fields.size("o_groups"),
+        out_rank=fields.size("o_lora_rank"),
+        index_heads=fields.size("index_n_heads") if picks else 0,
+        index_size=fields.size("index_head_dim") if picks else 0,
+        index_top=fields.size("index_topk") if picks else 0,
+    )
+
+
+def _compressing(fields: Fields, number: int) -> tuple[str, int]:
+    """The kind of a layer and how many tokens a block has: of `layer_types`, of a rate by layer, or in turn."""
+    rates, stated = fields.get("compress_ratios"), fields.get("compress_rates")
+    kind = fields.kind(number)
+    if kind is None and isinstance(rates, list):
+        if number >= len(rates):
+            raise RooflabError(
+                f"{fields.source}: compress_ratios has {len(rates)} entries, expected one for each of "
+                f"{fields.layers()} layers"
+            )
+        kind = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}.get(
+            rates[number], f"compress_ratios {rates[number]}"
+        )
+    elif kind is None:  # two that compress heavily, then both sorts in turn
+        kind = "compressed_sparse_attention" if number > 1 and number % 2 else "heavily_compressed_attention"
+    if kind == "sliding_attention":
+        return kind, 0
+    if kind not in _BLOCKS:
+        raise RooflabError(
+            f"{fields.source}: layer {number} is of kind {kind!r}, expected sliding_attention, "
+            f"{' or '.join(_BLOCKS)}"
+        )
+    name, usual = _BLOCKS[kind]
+    by_kind = stated.get(kind) if isinstance(stated, dict) else None
+    return kind, by_kind if isinstance(by_kind, int) and by_kind > 0 else fields.size(name, usual)
 
 
 def _mamba(word: str, fields: Fields) -> StateSpace:

@@ -104,6 +104,66 @@ class Latent:
 
 
 @dataclass(frozen=True, slots=True)
+class Compressed:
+    """Many heads of queries over one of keys that are the values too: the last tokens, and blocks of older ones.
+
+    Each block of tokens is compressed to one key, of which a query sees all or the best few (DeepSeek-V4's
+    compressed sparse and heavily compressed attention, as transformers' modeling_deepseek_v4 has them).
+
+    Attributes:
+        heads: of queries; `size` elements of a head, `rotary` of them with positions.
+        q_rank: elements of the latent vector of queries.
+        window: tokens before it that a query sees.
+        rate: tokens of a block; 0 for no blocks. `overlaps`: whether a key also tells of the block before.
+        groups, out_rank: heads' results are brought to so many elements group by group, then to the hidden size.
+        index_heads, index_size, index_top: of the indexer, which picks that many blocks; 0 where all are seen.
+    """
+
+    heads: int
+    size: int
+    rotary: int
+    q_rank: int
+    window: int
+    rate: int
+    overlaps: bool
+    groups: int
+    out_rank: int
+    index_heads: int = 0
+    index_size: int = 0
+    index_top: int = 0
+
+    @property
+    def pooled(self) -> int:
+        """Numbers of a token that go into keys of blocks, the indexer's among them; as many more weigh them."""
+        ways = (1 + self.overlaps) if self.rate else 0
+        return ways * (self.size + (self.index_size if self.index_heads else 0))
+
+    @property
+    def shared(self) -> int:
+        """Columns of the products that every rank makes: latent queries, a token's key, parts of blocks' keys."""
+        return self.q_rank + self.size + 2 * self.pooled + self.index_heads
+
+    def parameters(self, hidden: int) -> int:
+        """Of its projections, norms, sinks, and the weights of a token's place in its block."""
+        total = hidden * self.shared + self.q_rank + self.size
+        total += self.q_rank * (self.heads * self.size + self.index_heads * self.index_size)
+        total += self.result_parameters(hidden) + self.heads + self.rate * self.pooled
+        return total + (self.size + (self.index_size if self.index_heads else 0) if self.rate else 0)
+
+    def result_parameters(self, hidden: int) -> int:
+        """Of the two products of what the heads give."""
+        return self.heads * self.size * self.out_rank + self.groups * self.out_rank * hidden
+
+    def cached_elements(self) -> float:
+        """Elements that a token adds to the cache in the mean, the indexer's keys (a byte each) as half of one."""
+        return (self.size + self.index_size / 2) / self.rate if self.rate else 0.0
+
+    def window_elements(self) -> int:
+        """Elements of the window's keys of one sequence, the tokens of an unfinished block among them."""
+        return self.window * self.size + 2 * self.rate * self.pooled
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """Linear attention by the gated delta rule (Gated DeltaNet, arXiv:2412.06464, as in Qwen3-Next).
 
@@ -207,4 +267,4 @@ class ShortConv:
 
 
 Recurrent = Delta | StateSpace | ShortConv
-Mixer = Attention | Latent | Recurrent
+Mixer = Attention | Latent | Compressed | Recurrent

@@ -29,6 +29,9 @@ def stored(config: Mapping[str, Any], whole: Mapping[str, Any]) -> tuple[dict[st
     if method == "mxfp4":  # gpt-oss: of the experts alone
         return {"stored": plain, "expert_stored": "mxfp4"}, ""
     found = _METHODS[method](stated) if method in _METHODS else None
+    experts = str(stated.get("expert_dtype") or whole.get("expert_dtype") or "")
+    if found is not None and experts == "fp4":  # DeepSeek-V4: blocks of 32 with a scale of 8 bits
+        return {"stored": found, "expert_stored": "mxfp4"}, ""
     if found is not None:
         return {"stored": found}, ""
     name = method or "no quant_method"
