@@ -242,7 +242,7 @@ def test_what_does_not_compile(tmp_path):
     with pytest.raises(RooflabError, match=r"wrong\.c:2: clang .* cannot compile it: expected expression"):
         rooflab.loop(f"{file}:f", 1)
     file.write_text("void g(double *x);\nvoid f(double *x) { g(x); }\n")
-    with pytest.raises(RooflabError, match="it calls g, which is neither in it nor in a library"):
+    with pytest.raises(RooflabError, match=r"wrong\.c:2: f calls g, which is neither in its file nor in"):
         rooflab.loop(f"{file}:f", np.ones(1))
 
 

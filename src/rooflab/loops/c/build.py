@@ -14,7 +14,8 @@ from llvmlite import binding
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
 from rooflab.loops import kept
-from rooflab.loops.c import compilers
+from rooflab.loops.c import absent, compilers
+from rooflab.loops.c.absent import Library
 from rooflab.loops.c.compilers import Compiler
 from rooflab.loops.c.debug_info import DebugInfo
 from rooflab.loops.c.flags import CXX, Flags
@@ -26,12 +27,13 @@ _ENTRY = "rooflab_entry"
 _WHERE = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<why>.*)$", re.MULTILINE
 )
-_UNDEFINED = re.compile(r"undefined symbol: (\S+)|undefined reference to [`']([^']+)'")
 # Not optimised, with the lines, and so that all that can be in registers is, once LLVM has been asked for that.
 _COUNTED = ("-O1", "-g", "-Xclang", "-disable-llvm-passes", "-fno-math-errno")
 _QUIET = ("-w", "-fno-sanitize=all", "-fno-stack-protector", "-fno-color-diagnostics")
 _NAMED = ("-fno-discard-value-names",)  # by which blocks of machine code are found again
 _PLAIN, _OPTIMISED, _LIBRARY, _ASSEMBLY = "plain.bc", "optimised.bc", "library.so", "optimised.s"
+_OBJECT, _STAND_INS = "own.o", "stand_ins.o"
+_ABSENT, _REFUSED = "absent", "refused"  # names that nobody brings; what a linker said that made no library
 _TEAM, _IN_TURN = "team.bc", "in_turn.bc"  # pragmas followed, not optimised; the runtime that it is run with
 # Flags and files whose content no preprocessor shows; so are what it names to be taken in later.
 _UNSEEN = ("-l", "-L", "-Wl,", "-fprofile", "-fplugin", "-fpass-plugin", "-load", "-include-pch", "-fuse-ld", "@")
@@ -50,7 +52,7 @@ class Built(NamedTuple):
         optimised: that of the module that the user's flags make; "" where the file is IR.
         address: of the function in the user's own build; 0 where the file is IR.
         said: which compiler and flags.
-        library: the user's own build, where there is one.
+        library: the user's own build, where there is one, with what stands in it for names that nobody brings.
         assembly: that of the compiler for `optimised`, with the names of its blocks; "" where there is none.
         key: a digest of all that they follow from; "" where it is not known.
         team: the text of the module where OpenMP's pragmas are followed, to be counted thread by thread; "" where
@@ -63,7 +65,7 @@ class Built(NamedTuple):
     optimised: str
     address: int
     said: str
-    library: ctypes.CDLL | None
+    library: Library | None
     assembly: str = ""
     key: str = ""
     team: str = ""
@@ -85,15 +87,13 @@ def build(path: Path, name: str, flags: Flags) -> Built:
         entry = Path(folder) / f"entry{_SUFFIX[cxx]}"
         entry.write_text(_entry(path, name, cxx) + _behind(path, flags, teams, cxx), "utf-8")
         key = _key(compiler, flags, entry) if kept.is_on() else None
-        made = None if key is None else kept.find(key)
+        made, held = None if key is None else kept.find(key), True
         if made is None:
-            made = _compiled(path, name, flags, compiler, entry, teams is not None)
-            if key is not None:
-                kept.keep(key, made)
-        library = Path(folder) / _LIBRARY
-        library.write_bytes(made[_LIBRARY])
-        loaded = _loaded(library, path)
-    address = ctypes.c_void_p.in_dll(loaded, _ENTRY).value
+            made, held = _compiled(path, name, flags, compiler, entry, teams is not None), key is None
+        loaded, made = _opened(path, flags, compiler, entry, teams is not None, made)
+        if key is not None and not held:
+            kept.keep(key, made)
+    address = ctypes.c_void_p.in_dll(loaded.handle, _ENTRY).value
     plain, optimised = (made[each].decode() for each in (_PLAIN, _OPTIMISED))
     # data of the file may stand in it, as bytes of any kind
     assembly = made[_ASSEMBLY].decode("utf-8", "replace")
@@ -121,7 +121,7 @@ def _compiled(
     """
     folder = entry.parent
     headers = ["-idirafter", str(stubs.HEADERS)]
-    own = [*flags.given, *headers, *(stubs.FOLLOWED if teams else stubs.IN_SEQUENCE if flags.openmp else ())]
+    own = _own_words(flags, teams)
     counted = [*flags.counted, *headers]
     words = {
         _PLAIN: [*counted, *(stubs.IN_SEQUENCE if flags.openmp else ()), *_COUNTED, "-c", "-emit-llvm"],
@@ -144,7 +144,7 @@ def _compiled(
     if assembling is not None:
         assembling.communicate()
     for out, process in running.items():
-        if process.returncode:
+        if process.returncode and not (out == _LIBRARY and absent.named_in(errors[out])):
             raise _failed(path, name, errors[out], compiler, flags, entry)
     assembly = folder / _ASSEMBLY
     modules = (_PLAIN, _OPTIMISED, *((_TEAM,) if flags.openmp else ()))
@@ -152,8 +152,54 @@ def _compiled(
     if flags.openmp:
         made[_IN_TURN] = _in_turn(compiler, folder)
     made[_ASSEMBLY] = assembly.read_bytes() if assembly.is_file() else b""
-    made[_LIBRARY] = (folder / _LIBRARY).read_bytes()
+    if running[_LIBRARY].returncode:
+        made |= {_LIBRARY: b"", _REFUSED: errors[_LIBRARY].encode()}
+    else:
+        made[_LIBRARY] = (folder / _LIBRARY).read_bytes()
     return made
+
+
+def _own_words(flags: Flags, teams: bool) -> list[str]:
+    """What the compiler is told for the user's own build; `teams`: OpenMP's pragmas are followed."""
+    openmp = stubs.FOLLOWED if teams else stubs.IN_SEQUENCE if flags.openmp else ()
+    return [*flags.given, "-idirafter", str(stubs.HEADERS), *openmp]
+
+
+def _opened(
+    path: Path, flags: Flags, compiler: Compiler, entry: Path, teams: bool, made: dict[str, bytes]
+) -> tuple[Library, dict[str, bytes]]:
+    """The user's own build loaded, and what was `made` with it: with stand-ins for names that nobody brings.
+
+    Raises:
+        RooflabError: it cannot be linked or loaded, and not for want of a name.
+    """
+    folder = entry.parent
+    library, own = folder / _LIBRARY, _own_words(flags, teams)
+    library.write_bytes(made[_LIBRARY])
+
+    def link(names: tuple[str, ...]) -> str:
+        first, then = folder / _OBJECT, folder / _STAND_INS
+        absent.stand_ins(names, made[_OPTIMISED].decode(), then)
+        words = [[*own, "-shared", "-fPIC", str(first), str(then), *_libraries(own), "-o", str(library)]]
+        if not first.is_file():
+            words.insert(0, [*own, "-fPIC", "-c", str(entry), "-o", str(first)])
+        for each in words:
+            process = compilers.run(compiler, [*each, *_QUIET], flags.folder)
+            errors = process.communicate()[1]
+            if process.returncode:
+                return errors or "the linker gave up"
+        return ""
+
+    known = tuple(made.get(_ABSENT, b"").decode().split("\n")) if made.get(_ABSENT) else ()
+    found = absent.opened(library, known, made.get(_REFUSED, b"").decode(), link)
+    if isinstance(found, str):
+        undefined = absent.named_in(found)
+        if undefined:
+            raise _missing(path, undefined[0])
+        raise RooflabError(f"{path}: what was compiled cannot be loaded: {found.strip()}")
+    if found.absent != frozenset(known):
+        made = {**made, _LIBRARY: library.read_bytes(), _ABSENT: "\n".join(sorted(found.absent)).encode()}
+    return found, {name: each for name, each in made.items() if name != _REFUSED}
 
 
 def _key(compiler: Compiler, flags: Flags, entry: Path) -> str | None:
@@ -254,9 +300,9 @@ def _refused(path: Path, errors: str, compiler: Compiler, flags: Flags) -> Roofl
         return RooflabError(
             f"{first['file']}:{first['line']}: {compiler.name} cannot compile it: {first['why']} ({flags.said})"
         )
-    undefined = _UNDEFINED.search(errors)
+    undefined = absent.named_in(errors)
     if undefined:
-        return _missing(path, undefined[1] or undefined[2])
+        return _missing(path, undefined[0])
     lines = errors.splitlines()
     line = next((each for each in lines if "cannot find" in each or "unable to find" in each), "") or next(
         (each for each in lines if "error" in each), errors.strip().partition("\n")[0]
@@ -310,16 +356,6 @@ def _read(path: Path, compiler: str) -> str:
             f"what {compiler} makes is not read by LLVM {version} of llvmlite ({error}):"
             " python -m pip install 'rooflab[c]' brings a compiler that fits"
         ) from None
-
-
-def _loaded(library: Path, path: Path) -> ctypes.CDLL:
-    try:
-        return ctypes.CDLL(str(library))
-    except OSError as error:
-        undefined = _UNDEFINED.search(str(error))
-        if undefined:
-            raise _missing(path, undefined[1] or undefined[2]) from None
-        raise RooflabError(f"{path}: what was compiled cannot be loaded: {error}") from None
 
 
 def read_ir(path: Path) -> str:

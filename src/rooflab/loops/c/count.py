@@ -12,6 +12,7 @@ from llvmlite import binding
 from rooflab.cachesim.level import hierarchy
 from rooflab.errors import RooflabError
 from rooflab.loops.c import constructors, lower, memory, support_ir, twin_ir
+from rooflab.loops.c.absent import Library
 from rooflab.loops.c.arguments import Bound
 from rooflab.loops.c.call import value_of
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
@@ -52,7 +53,7 @@ def make(
     bound: Bound,
     caches: Chosen,
     units: int | None,
-    library: ctypes.CDLL | None,
+    library: Library | None,
 ) -> Twin:
     """The twin of `main` in the module `ir` for arguments, beside empty `caches`.
 
@@ -80,6 +81,7 @@ def make(
     planner = CPlanner(
         places, instrument.Names(names.array, names.text, names.variable), known, lambda n: source.lines.get(n, "")
     )
+    planner.absent = frozenset() if library is None else library.absent
     chosen = constructors.set_before(ir, lowered.variables)
     plan = planner.of(lowered.functions, lowered.main, constructed=bool(chosen))
     refs = [f"{ref.line}: {ref.text}{' =' if ref.write else ''}" for ref in plan.refs]
@@ -150,7 +152,7 @@ def local_names(lowered: lower.Lowered) -> dict[str, str]:
 
 
 def constructed(
-    ir: str, chosen: list[lower.Variable], layout: memory.Layout, main: Subprogram, library: ctypes.CDLL | None
+    ir: str, chosen: list[lower.Variable], layout: memory.Layout, main: Subprogram, library: Library | None
 ) -> dict[str, bytes]:
     """What constructors leave in the variables `chosen` of the module."""
     if not chosen:
@@ -195,7 +197,7 @@ def without_debug(text: str) -> str:
 
 
 def _compiled(
-    text: str, parts: list[tuple[bytes, str]], main: Subprogram, library: ctypes.CDLL | None
+    text: str, parts: list[tuple[bytes, str]], main: Subprogram, library: Library | None
 ) -> tuple[Any, int]:
     # Of a module with lines LLVM ends this process where it is broken; without them it is asked.
     module = binding.parse_assembly(without_debug(text))
@@ -225,7 +227,7 @@ def _compiled(
     return engine, engine.get_function_address("rl_main")
 
 
-def check_symbols(module: Any, main: Subprogram, library: ctypes.CDLL | None, ran: bool = False) -> None:
+def check_symbols(module: Any, main: Subprogram, library: Library | None, ran: bool = False) -> None:
     """See that all is there that a module calls or reads: LLVM would end this process.
 
     Args:
@@ -241,12 +243,15 @@ def check_symbols(module: Any, main: Subprogram, library: ctypes.CDLL | None, ra
         if each.linkage == binding.Linkage.available_externally:
             # a body to be put in place, which a library may have too: it has one here now
             each.linkage = "linkonce_odr"
-        if not each.is_declaration or each.name.startswith("llvm.") or binding.address_of_symbol(each.name):
+        if not each.is_declaration or each.name.startswith("llvm."):
+            continue
+        nowhere = library is not None and each.name in library.absent
+        if not nowhere and binding.address_of_symbol(each.name):
             continue
         if each.name in _HERE:
             continue
         try:
-            found: Any = None if library is None else getattr(library, each.name)
+            found: Any = None if library is None else library.find(each.name)
         except AttributeError:
             # nor there
             found = _of_the_compiler(each.name)

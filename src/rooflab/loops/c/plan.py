@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from rooflab.loops.c import blas
+from rooflab.loops.c import absent, blas
 from rooflab.loops.c.debug_info import LinesOf
 from rooflab.loops.c.pointers import ALLOCATIONS, CPointers, Known
 from rooflab.loops.lowered import instrument
@@ -52,6 +52,7 @@ class CPlanner(instrument.Planner):
         super().__init__(places, names)
         self.lines, self.text_of, self.foreign = places, text_of, False
         self.known = known
+        self.absent: frozenset[str] = frozenset()  # what nobody brings: the run ends where it is called
         self.types: dict[str, int] = {}
         self.computed: dict[str, int] = {}
         self.ends: dict[tuple[str, int], tuple[str, int]] = {}
@@ -139,10 +140,14 @@ class CPlanner(instrument.Planner):
             or name.startswith("llvm.")
             or name in ALLOCATIONS
             or name in RELEASES
-            or name in ENDS
+            or self._end(name)
             or name in _HARMLESS
         ):
             self.library(name, site)
+
+    def _end(self, name: str) -> str:
+        """What is said of a function that ends the run; "" of any other."""
+        return absent.said(name) if name in self.absent else ENDS.get(name, "")
 
     def library(self, name: str, site: instrument.Site) -> None:
         """Gather what a function of a library does as far as a formula says it, else note that nothing does."""
@@ -181,8 +186,8 @@ class CPlanner(instrument.Planner):
             calls = (_THROUGH.search(each.text) for each in function.instructions() if each.opcode == "call")
             self._callees = frozenset(each[1] for each in calls if each)
             for index, each in enumerate(function.instructions()):
-                if each.opcode in ("call", "invoke") and called(each.text) in ENDS:
-                    self.ends[function.name, index] = ENDS[called(each.text)], self.places.line(each.debug)
+                if each.opcode in ("call", "invoke") and (end := self._end(called(each.text))):
+                    self.ends[function.name, index] = end, self.places.line(each.debug)
             self.function(function, function.name == main)
         return self.plan()
 
