@@ -6,7 +6,17 @@ from dataclasses import dataclass
 
 from rooflab.errors import RooflabError
 from rooflab.work.llm.architecture import Architecture, Experts
-from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, Recurrent, ShortConv, StateSpace
+from rooflab.work.llm.mixers import (
+    Attention,
+    Compressed,
+    Delta,
+    Latent,
+    Lightning,
+    Mixer,
+    Recurrent,
+    ShortConv,
+    StateSpace,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,31 +96,17 @@ def check(model: Architecture, layout: Layout) -> None:
     ways = layout.tensor
     if layout.pipeline > model.layers:
         raise RooflabError(f"{model.name}: {layout.pipeline} pipeline stages for {model.layers} layers")
-    if layout.context > 1 and any(isinstance(block.mixer, Recurrent) for block in model.blocks):
+    if layout.context > 1 and any(
+        isinstance(mixer, Recurrent) for block in model.blocks for mixer in block.mixers
+    ):
         raise RooflabError(
             f"{model.name}: {layout.context} context-parallel ranks: linear layers go through a sequence in order"
         )
     experts = False
     for block in model.blocks:
-        mixer, feed = block.mixer, block.feed
-        if isinstance(mixer, Attention):
-            _heads(model, mixer.heads, ways)
-            fewer, more = sorted((mixer.kv_heads, ways))
-            if more % fewer:
-                raise RooflabError(
-                    f"{model.name}: {mixer.kv_heads} heads of keys and values over {ways} tensor-parallel ranks: "
-                    f"expected one to divide the other; try {_nearest(mixer.kv_heads, ways)}"
-                )
-        elif isinstance(mixer, Latent):
-            _heads(model, mixer.heads, ways)
-        elif isinstance(mixer, Compressed):
-            _heads(model, mixer.groups, ways)
-        elif isinstance(mixer, Delta):
-            _heads(model, mixer.value_heads, ways)
-        elif isinstance(mixer, ShortConv):
-            _heads(model, mixer.width, ways)
-        elif isinstance(mixer, StateSpace) and mixer.heads:
-            _heads(model, mixer.heads, ways)
+        feed = block.feed
+        for mixer in block.mixers:
+            _divides(model, mixer, ways)
         if isinstance(feed, Experts):
             experts = True
             if layout.experts > feed.count:
@@ -120,6 +116,34 @@ def check(model: Architecture, layout: Layout) -> None:
                 )
     if layout.experts > 1 and not experts:
         raise RooflabError(f"{model.name} has no experts: {layout.experts} expert-parallel ranks share nothing")
+
+
+def _divides(model: Architecture, mixer: Mixer, ways: int) -> None:
+    """Whether what mixes tokens can be divided over so many tensor-parallel ranks.
+
+    Raises:
+        RooflabError: heads or channels that do not divide.
+    """
+    if isinstance(mixer, Attention):
+        _heads(model, mixer.heads, ways)
+        fewer, more = sorted((mixer.kv_heads, ways))
+        if more % fewer:
+            raise RooflabError(
+                f"{model.name}: {mixer.kv_heads} heads of keys and values over {ways} tensor-parallel ranks: "
+                f"expected one to divide the other; try {_nearest(mixer.kv_heads, ways)}"
+            )
+    elif isinstance(mixer, Latent):
+        _heads(model, mixer.heads, ways)
+    elif isinstance(mixer, Compressed):
+        _heads(model, mixer.groups, ways)
+    elif isinstance(mixer, Delta):
+        _heads(model, mixer.value_heads, ways)
+    elif isinstance(mixer, Lightning):
+        _heads(model, mixer.heads, ways)
+    elif isinstance(mixer, ShortConv):
+        _heads(model, mixer.width, ways)
+    elif isinstance(mixer, StateSpace) and mixer.heads:
+        _heads(model, mixer.heads, ways)
 
 
 def _heads(model: Architecture, heads: int, ways: int) -> None:

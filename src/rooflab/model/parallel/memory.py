@@ -97,7 +97,7 @@ def weight_bytes(model: Architecture, layout: Layout, precision: Precision) -> f
         one = block.norms * model.norm_parameters * 2.0
         one += 2.0 * model.hidden * block.side * precision.linear.nbytes
         one += block.stream_parameters(model.hidden) * 4.0
-        for mixer in (block.mixer, block.cross):
+        for mixer in (*block.mixers, block.cross):
             if mixer is not None:
                 last = _result_parameters(model, mixer, ways)
                 one += (_mixer_parameters(model, mixer, ways) - last) * precision.attention.nbytes
@@ -151,7 +151,10 @@ def cache_bytes_per_token(model: Architecture, layout: Layout, precision: Precis
 
 
 def _cached(block: Block, layout: Layout) -> float:
-    mixer = block.mixer
+    return sum(_cached_by(mixer, layout) for mixer in block.mixers)
+
+
+def _cached_by(mixer: Mixer, layout: Layout) -> float:
     if isinstance(mixer, Attention):
         return 0.0 if mixer.borrows else share(mixer.kv_heads, layout.tensor) * (mixer.size + mixer.values)
     return float(mixer.cached_elements()) if isinstance(mixer, Latent | Compressed) else 0.0
@@ -160,12 +163,16 @@ def _cached(block: Block, layout: Layout) -> float:
 def state_bytes(model: Architecture, layout: Layout) -> float:
     """Bytes of one sequence's states on a rank, in fp32 as engines keep them, and of windows beside blocks."""
     total = sum(
-        block.count * block.mixer.state_elements() for block in model.blocks if isinstance(block.mixer, Recurrent)
+        block.count * mixer.state_elements()
+        for block in model.blocks
+        for mixer in block.mixers
+        if isinstance(mixer, Recurrent)
     )
     windows = sum(
-        block.count * block.mixer.window_elements()
+        block.count * mixer.window_elements()
         for block in model.blocks
-        if isinstance(block.mixer, Compressed)
+        for mixer in block.mixers
+        if isinstance(mixer, Compressed)
     )
     return (4.0 * total / layout.tensor + 2.0 * windows) / layout.pipeline
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rooflab.model.serving import attention, compressed_attention, ggml, latent_attention, recurrent
 from rooflab.model.serving.kernels import Kernel
-from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, Mixer, ShortConv
+from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, Lightning, Mixer, ShortConv
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run
@@ -22,6 +22,8 @@ def kernels(run: Run, mixer: Mixer, count: float) -> list[Kernel]:
         return compressed_attention.kernels(run, mixer, count)
     if isinstance(mixer, Delta):
         return recurrent.delta(run, mixer, count)
+    if isinstance(mixer, Lightning):
+        return recurrent.lightning(run, mixer, count)
     if isinstance(mixer, ShortConv):
         return recurrent.short_conv(run, mixer, count)
     return recurrent.state_space(run, mixer, count)

@@ -138,7 +138,11 @@ def block_kernels(run: Run, block: Block) -> list[Kernel]:
     """Of one group of layers that are alike."""
     made: list[Kernel] = []
     if block.mixer is not None:
-        made += mixers.kernels(run, block.mixer, block.count)
+        for mixer in block.mixers:
+            made += mixers.kernels(run, mixer, block.count)
+        if block.beside is not None:
+            both = run.tokens * float(run.model.hidden)
+            made.append(pointwise("attention", "add both", block.count, both, reads=4.0, writes=2.0))
         made += reduced(run, "attention", block.count)
     if block.cross is not None:
         made += attention.cross(run, block.cross, block.count)

@@ -9,7 +9,7 @@ import numpy as np
 from rooflab.model.serving.kernels import Kernel, grouped
 from rooflab.model.serving.projections import LAYER, linear
 from rooflab.model.serving.row_kernels import norm, pointwise
-from rooflab.work.llm.mixers import Delta, ShortConv, StateSpace
+from rooflab.work.llm.mixers import Delta, Lightning, ShortConv, StateSpace
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run
@@ -19,14 +19,16 @@ def delta(run: Run, a: Delta, count: float) -> list[Kernel]:
     """Linear attention by the delta rule: a state of each head, a short convolution before it, a gate behind."""
     ways, hidden, tokens, stored = run.layout.tensor, float(run.model.hidden), run.tokens, run.precision.attention
     mixed, out = a.mixed / ways, a.value_heads * a.values / ways
-    heads = a.value_heads / ways
+    heads, low = a.value_heads / ways, float(2 * a.rank)
+    # What decays and gate are made of is small: every rank makes all of it.
+    given = (mixed + (low or out), heads * (1.0 if a.rank else 2.0))
     made = linear(
         run,
         LAYER,
         "project to q, k, v, gate",
         count,
         tokens,
-        (mixed + out, 2 * heads),
+        given,
         hidden,
         stored,
         scaled=True,
@@ -34,10 +36,28 @@ def delta(run: Run, a: Delta, count: float) -> list[Kernel]:
     made.append(
         pointwise(LAYER, "convolve", count, tokens * mixed, reads=2.0, writes=2.0, instructions=4.0 * a.taps)
     )
+    if a.rank:
+        made += linear(run, LAYER, "project to decays", count, tokens, (a.decays / ways,), float(a.rank), stored)
+        made += linear(run, LAYER, "project to the gate", count, tokens, (out,), float(a.rank), stored)
+        made.append(pointwise(LAYER, "decay", count, tokens * a.decays / ways, reads=2.0, writes=4.0))
     made += _recurrence(run, count, heads, a.size, a.values)
     made.append(
         norm(LAYER, "gate and normalise", count, tokens * heads, float(a.values), reads=4.0, writes=2.0, warm=4.0)
     )
+    made += linear(run, LAYER, "project the result", count, tokens, (hidden,), out, stored)
+    return made
+
+
+def lightning(run: Run, a: Lightning, count: float) -> list[Kernel]:
+    """Linear attention with fixed decays: no convolution before it, a norm over all heads and a gate behind."""
+    ways, hidden, tokens, stored = run.layout.tensor, float(run.model.hidden), run.tokens, run.precision.attention
+    heads, out = a.heads / ways, a.heads * a.size / ways
+    made = linear(
+        run, LAYER, "project to q, k, v, gate", count, tokens, (3 * out, out), hidden, stored, scaled=True
+    )
+    made.append(pointwise(LAYER, "activate q, k, v", count, tokens * 3 * out, reads=2.0, writes=2.0))
+    made += _recurrence(run, count, heads, a.size, a.size)
+    made.append(norm(LAYER, "normalise and gate", count, tokens, out, reads=4.0, writes=2.0, warm=4.0))
     made += linear(run, LAYER, "project the result", count, tokens, (hidden,), out, stored)
     return made
 
@@ -100,7 +120,8 @@ def state_space(run: Run, a: StateSpace, count: float) -> list[Kernel]:
     if a.heads:
         heads = a.heads / ways
         made += _recurrence(run, count, heads, a.state, a.inner / a.heads)
-        made.append(norm(LAYER, "gate and normalise", count, tokens, inner, reads=4.0, writes=2.0, warm=4.0))
+        name = "gate and normalise" if a.normed else "gate"
+        made.append(norm(LAYER, name, count, tokens, inner, reads=4.0, writes=2.0, warm=4.0))
     else:
         made += linear(
             run, LAYER, "project to step, B, C", count, tokens, (float(a.rank + 2 * a.state),), inner, stored

@@ -71,6 +71,7 @@ class Block:
         parallel: whether both read the same normalised input and are added together (GPT-J, Falcon, Cohere).
         side: elements of a second embedding of each token, which every layer has of its own and mixes in by two
             products (Gemma 4's per-layer inputs); 0 for none.
+        beside: a second mixer that reads what the first does; their results are added (Falcon-H1).
         streams: residual ones, of which each part reads a mixture and to all of which it adds (DeepSeek-V4's
             manifold-constrained hyper-connections); 1 for the usual residual.
     """
@@ -83,10 +84,16 @@ class Block:
     parallel: bool = False
     side: int = 0
     streams: int = 1
+    beside: Mixer | None = None
+
+    @property
+    def mixers(self) -> tuple[Mixer, ...]:
+        """What mixes tokens in it: none, one, or two side by side."""
+        return tuple(each for each in (self.mixer, self.beside) if each is not None)
 
     def parameters(self, hidden: int, norm_parameters: int) -> int:
         """Of one layer."""
-        parts = [each for each in (self.mixer, self.cross, self.feed) if each is not None]
+        parts = [each for each in (*self.mixers, self.cross, self.feed) if each is not None]
         own = sum(each.parameters(hidden) for each in parts) + self.stream_parameters(hidden)
         return own + self.norms * norm_parameters + 2 * hidden * self.side
 

@@ -75,9 +75,10 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         groups[each] = groups.get(each, 0) + 1
     norms = layers.norms_of(family, word, fields) + (cross is not None)
     side, side_rows = layers.side_of(word, fields), fields.count("vocab_size_per_layer_input")
-    streams = fields.size("hc_mult", 1)
+    streams, beside = fields.size("hc_mult", 1), layers.beside_of(family, fields)
     blocks = tuple(
-        Block(count, mixer, feed, cross, norms, parallel, side, streams) for (mixer, feed), count in groups.items()
+        Block(count, mixer, feed, cross, norms, parallel, side, streams, beside)
+        for (mixer, feed), count in groups.items()
     )
     positions = fields.size("max_position_embeddings") + family.table if family.table is not None else 0
     tied = fields.flag("tie_word_embeddings", default=bool(config.get("tie_word_embeddings", family.tied)))

@@ -14,7 +14,7 @@ from rooflab.work.llm import graph_latent
 from rooflab.work.llm.architecture import Architecture, Block, Experts, Mlp, Tower
 from rooflab.work.llm.formats import WeightFormat, weight_format
 from rooflab.work.llm.graph_maker import Maker
-from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, ShortConv, StateSpace
+from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, Lightning, ShortConv, StateSpace
 from rooflab.work.llm.precision import Precision, stored
 
 
@@ -102,6 +102,9 @@ def _block(make: Maker, model: Architecture, block: Block, x: int, module: str) 
     fed = read
     if block.mixer is not None:
         mixed = _mixer(make, model, block.mixer, read, f"{module}.attention")
+        if block.beside is not None:
+            other = _mixer(make, model, block.beside, read, f"{module}.mixer 2")
+            mixed = make.pointwise("add", (mixed, other), module)
         if norms > 2:
             mixed, norms = make.norm(mixed, model.hidden, model.layer_norm, f"{module}.norm after"), norms - 1
         x = _given(make, block, x, mixed, module)
@@ -218,12 +221,18 @@ def _attention(make: Maker, hidden: int, a: Attention, x: int, module: str) -> i
     )[0]
 
 
-def _recurrent(make: Maker, hidden: int, a: Delta | StateSpace, x: int, module: str) -> int:
+def _recurrent(make: Maker, hidden: int, a: Delta | Lightning | StateSpace, x: int, module: str) -> int:
     """Projections, the convolution and the state: read and written once a sequence, its products by token."""
     rows, form = make.tokens, make.precision.attention
+    if isinstance(a, Lightning):
+        return _lightning(make, hidden, a, x, module)
     if isinstance(a, Delta):
         inner, state = a.value_heads * a.values, a.value_heads * a.size * a.values
-        make.linear(x, rows, (a.mixed + inner, 2 * a.value_heads), hidden, f"{module}.in", form)
+        make.linear(x, rows, a.projected, hidden, f"{module}.in", form)
+        if a.rank:
+            low = make.tensor((rows, a.rank), "bf16")
+            make.linear(low, rows, (a.decays,), a.rank, f"{module}.decays", form)
+            make.linear(low, rows, (inner,), a.rank, f"{module}.gate", form)
         mixed, products = a.mixed, 3 * state  # what the state says of k, its change, what it says of q
     else:
         inner, state, mixed = a.inner, a.inner * a.state, a.mixed
@@ -245,20 +254,30 @@ def _recurrent(make: Maker, hidden: int, a: Delta | StateSpace, x: int, module: 
         dtype="fp32",
         vector=2 * rows * mixed * a.taps,
     )
+    out = _kept(make, state, products, given, inner, module)
+    gated = make.norm(out, inner, False, f"{module}.norm") if isinstance(a, Delta) or a.heads * a.normed else out
+    return make.linear(gated, rows, (hidden,), inner, f"{module}.out", form, getattr(a, "bias", False))[0]
+
+
+def _kept(make: Maker, state: int, products: int, given: int, inner: int, module: str) -> int:
+    """A state of so many numbers of each sequence, read and written, and `products` with it of each token."""
     kept = make.tensor((make.sequences, state), "fp32", role="buffer")
     after = make.tensor((make.sequences, state), "fp32", storage=make.tensors[kept].storage, role="buffer")
-    out = make.tensor((rows, inner), "bf16")
-    make.op(
-        "recurrence",
-        "kernel",
-        (given, kept),
-        (out, after),
-        module=module,
-        dtype="fp32",
-        vector=2 * rows * products,
-    )
-    gated = make.norm(out, inner, False, f"{module}.norm") if isinstance(a, Delta) or a.heads else out
-    return make.linear(gated, rows, (hidden,), inner, f"{module}.out", form, getattr(a, "bias", False))[0]
+    out = make.tensor((make.tokens, inner), "bf16")
+    vector = 2 * make.tokens * products
+    make.op("recurrence", "kernel", (given, kept), (out, after), module=module, dtype="fp32", vector=vector)
+    return out
+
+
+def _lightning(make: Maker, hidden: int, a: Lightning, x: int, module: str) -> int:
+    """Linear attention with fixed decays: what the state gets of a token, and what it says of its query."""
+    rows, form, inner = make.tokens, make.precision.attention, a.heads * a.size
+    make.linear(x, rows, (3 * inner, inner), hidden, f"{module}.in", form)
+    given = make.pointwise("silu", (make.tensor((rows, 3 * inner), "bf16"),), f"{module}.act")
+    out = _kept(make, a.state_elements(), 2 * a.state_elements(), given, inner, module)
+    gated = make.norm(out, inner, False, f"{module}.norm")
+    gated = make.pointwise("mul", (gated, make.tensor((rows, inner), "bf16")), f"{module}.gate")
+    return make.linear(gated, rows, (hidden,), inner, f"{module}.out", form)[0]
 
 
 def _feed(make: Maker, hidden: int, feed: Mlp | Experts, x: int, rows: int, module: str) -> int:

@@ -7,13 +7,18 @@ import dataclasses
 from rooflab.errors import RooflabError
 from rooflab.work.llm.families import Family
 from rooflab.work.llm.fields import Fields
-from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, Mixer, ShortConv, StateSpace
+from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, Lightning, Mixer, ShortConv, StateSpace
 
 
 def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | None:
     """The mixer of layer `number`; None where it has none."""
     if family.mixer == "latent":
         return _latent(fields)
+    if family.mixer == "kimi":
+        return _kimi(fields, number)
+    if family.mixer == "lightning" and _is_lightning(fields, number):
+        heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
+        return Lightning(heads, fields.size("head_dim", hidden // heads))
     if family.mixer == "compressed":
         return _compressed(fields, number)
     if family.mixer == "chosen":
@@ -46,6 +51,43 @@ def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | 
     ):
         return _mamba(word, fields)
     return attention_of(family, word, fields, number)
+
+
+def beside_of(family: Family, fields: Fields) -> Mixer | None:
+    """The second mixer of each layer, whose result is added to the first's; None where there is one alone."""
+    if family.mixer != "falcon_h1":
+        return None
+    expanded = fields.size("mamba_expand", 2) * fields.size("hidden_size")
+    inner = fields.size("mamba_d_ssm", expanded)
+    made = _mamba2(fields, inner, fields.size("mamba_n_heads"), bias=fields.flag("mamba_proj_bias"))
+    return dataclasses.replace(made, normed=fields.flag("mamba_rms_norm"))
+
+
+def _kimi(fields: Fields, number: int) -> Delta | Latent:
+    """Of Kimi Linear: the delta rule with decays by channel, or latent attention; files count layers from 1."""
+    inside = fields.get("linear_attn_config")
+    sizes = Fields(inside if isinstance(inside, dict) else {}, f"{fields.source}: linear_attn_config")
+    kind, whole = fields.kind(number), sizes.get("full_attn_layers")
+    if kind is not None:
+        linear = kind == "linear_attention"
+    else:
+        linear = number + 1 not in whole if isinstance(whole, list) else number % 4 != 0 or number == 0
+    if not linear:
+        return _latent(fields)
+    heads = sizes.maybe("num_heads") or fields.size("linear_num_heads")
+    size = sizes.maybe("head_dim") or fields.size("linear_head_dim")
+    taps = sizes.maybe("short_conv_kernel_size") or fields.size("linear_conv_kernel_dim", 4)
+    return Delta(heads, heads, size, size, taps, rank=size)
+
+
+def _is_lightning(fields: Fields, number: int) -> bool:
+    """Whether a layer of MiniMax is linear: by its kind, a list of 0 and 1, or every second."""
+    kind, listed = fields.kind(number), fields.get("attn_type_list")
+    if kind is not None:
+        return kind == "linear_attention"
+    if isinstance(listed, list) and number < len(listed):
+        return not listed[number]
+    return number % 2 == 1
 
 
 def chosen(fields: Fields, number: int, part: str) -> Fields | None:

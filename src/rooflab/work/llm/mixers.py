@@ -171,6 +171,8 @@ class Delta:
         heads, value_heads: of q and k; of v.
         size, values: elements of a head of k; of v.
         taps: of the causal convolution over q, k and v.
+        rank: where each channel of k decays by itself (Kimi Delta Attention, arXiv:2510.26692), elements that the
+            decays, and the gate behind, are made of by a second product; 0 where a head decays as one.
     """
 
     heads: int
@@ -178,22 +180,53 @@ class Delta:
     size: int
     values: int
     taps: int
+    rank: int = 0
 
     @property
     def mixed(self) -> int:
         """Channels of the convolution: q, k and v together."""
         return 2 * self.heads * self.size + self.value_heads * self.values
 
+    @property
+    def decays(self) -> int:
+        """How many decays a token has."""
+        return self.heads * self.size if self.rank else self.value_heads
+
+    @property
+    def projected(self) -> tuple[int, ...]:
+        """Columns of the products of a token: q, k, v, with the gate or what it is made of; decays and steps."""
+        out = self.value_heads * self.values
+        return (self.mixed + (2 * self.rank or out), self.value_heads * (1 if self.rank else 2))
+
     def parameters(self, hidden: int) -> int:
         """Of the projections of q, k, v, gate, decay and step, the convolution, the norm and the result."""
         out = self.value_heads * self.values
-        return hidden * (self.mixed + out + 2 * self.value_heads) + (
-            self.mixed * self.taps + 2 * self.value_heads + self.values + out * hidden
-        )
+        total = hidden * sum(self.projected) + self.rank * (self.decays + out)
+        return total + self.mixed * self.taps + self.value_heads + self.decays + self.values + out * hidden
 
     def state_elements(self) -> int:
         """Elements of one sequence's state, its last inputs of the convolution among them."""
         return self.value_heads * self.size * self.values + self.mixed * (self.taps - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Lightning:
+    """Linear attention whose heads each forget at a rate of their own that never changes (arXiv:2501.08313).
+
+    Attributes:
+        heads: of q, k and v alike; `size` elements of each.
+    """
+
+    heads: int
+    size: int
+
+    def parameters(self, hidden: int) -> int:
+        """Of the projections of q, k, v and the gate, the norm over all heads, and the result."""
+        return 5 * hidden * self.heads * self.size + self.heads * self.size
+
+    def state_elements(self) -> int:
+        """Elements of one sequence's state."""
+        return self.heads * self.size * self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +240,7 @@ class StateSpace:
         heads, groups: of Mamba-2: heads of channels, and groups that share B and C; 0 heads for Mamba.
         rank: of Mamba's projection of the step.
         bias, conv_bias: whether the projections and the convolution have one.
+        normed: whether Mamba-2's gate is followed by a norm.
     """
 
     inner: int
@@ -217,6 +251,7 @@ class StateSpace:
     rank: int = 0
     bias: bool = False
     conv_bias: bool = True
+    normed: bool = True
 
     @property
     def mixed(self) -> int:
@@ -233,7 +268,7 @@ class StateSpace:
         total = hidden * self.projected + self.mixed * (self.taps + self.conv_bias) + self.inner * hidden
         total += (self.projected + hidden) * self.bias
         if self.heads:
-            return total + 3 * self.heads + self.inner  # A, D, dt bias; the gated norm
+            return total + 3 * self.heads + self.inner * self.normed  # A, D, dt bias; the gated norm
         return total + (
             self.inner * (self.rank + 2 * self.state) + self.rank * self.inner + self.inner * (self.state + 2)
         )
@@ -266,5 +301,5 @@ class ShortConv:
         return self.width * (self.taps - 1)
 
 
-Recurrent = Delta | StateSpace | ShortConv
+Recurrent = Delta | Lightning | StateSpace | ShortConv
 Mixer = Attention | Latent | Compressed | Recurrent

@@ -15,7 +15,7 @@ _INERT = re.compile(
     r"transformers|use_cache|fused|ep_size|tp_|pp_|num_logits|num_labels|max_length|min_length|num_beams|"
     r"top_k$|top_p$|temperature|model_max|cls|classifier|image_token|video_token|vision_|audio_|apply_|no_repeat)|"
     r"dropout|pdrop|_prob$|_act(ivation)?$|_act_fn$|_(std|range|theta|alpha|noise|limit|scalar|factor|coef|scaling|"
-    r"scale|multiplier|cap|softcapping|softcap|dtype|version|kernels|implementation|overlap|scheme|map|plan|fp32|"
+    r"scale|multipliers?|cap|softcapping|softcap|dtype|version|kernels|implementation|overlap|scheme|map|plan|fp32|"
     r"max_distance|base)$|^(architectures|language|languages|license|name|n_group|topk_group|num_expert_group|"
     r"max_window_layers|use_sliding_window|model_type|is_encoder_decoder|is_decoder|chunk_size|mamba_chunk_size|"
     r"qk_head_dim|head_dim|num_attention_heads|num_key_value_heads|original_max_position_embeddings|"
@@ -23,7 +23,7 @@ _INERT = re.compile(
     r"use_bfloat16|use_flash_attn|gradient_checkpointing|use_cache|embedding_fraction|num_nextn_predict_layers|num_mtp_layers|n_ctx|"
     r"num_mtp_modules|mtp_.*|use_mtp|sep_token|expert_capacity|norm_topk_prob|moe_router.*|use_associative_scan|"
     r"rescale_.*|residual_.*|attn_temperature_tuning|alibi.*|use_mambapy|layer_norm_elementwise_affine|"
-    r"time_step_.*|mamba_dt_.*|original_rope|post_layer_norm|hc_sinkhorn_iters|num_hash_layers|mlp_layer_types|norm_head|norm_softmax|use_rmsnorm|swiglu.*|is_gated_act|enable_bias|do_layer_norm_before|learned_pos_emb|no_bias|"
+    r"time_step_.*|mamba_dt_.*|original_rope|post_layer_norm|postnorm|moe_renormalize|hc_sinkhorn_iters|num_hash_layers|mlp_layer_types|norm_head|norm_softmax|use_rmsnorm|swiglu.*|is_gated_act|enable_bias|do_layer_norm_before|learned_pos_emb|no_bias|"
     r"no_rope_.*|nope_layer_interval|layer_types|layers_block_type|moe_intermediate_size|intermediate_size_mlp|"
     r"use_qk_norm|mamba_d_head|expand|indexer_types|z_loss.*|.*_loss.*)$"
 )
@@ -41,6 +41,9 @@ _KINDS = {
     "attention": _ATTENTION,
     "delta": (*_ATTENTION, "linear_attention"),
     "compressed": ("sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"),
+    "kimi": (*_ATTENTION, "linear_attention"),
+    "lightning": (*_ATTENTION, "linear_attention"),
+    "falcon_h1": (*_ATTENTION, "hybrid"),
     "conv": (*_ATTENTION, "conv"),
     "bamba": (*_ATTENTION, "mamba", "mamba2", "linear_attention"),
     "jamba": (*_ATTENTION, "mamba", "mamba2", "linear_attention"),
