@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     "--threads",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Predict loops over prange on up to N cores, and run them on those there are; all cores by default.",
+    help="Predict loops over prange on up to N cores, and run them on those there are; all cores by default. "
+    "Given, it also says what so many move to and from memory.",
 )
 @advice_option
 @click.option(

@@ -56,11 +56,7 @@ def streams(
     """
     check_cores(cores)
     loop = understand(fn, args)
-    ran = recorded(loop, loop.source.tree, time_limit_s, most_accesses)
-    parts = _dealt(ran.records, ran.marks, cores)
-    return CoreStreams(
-        f"{fn.__name__} by {cores} cores", _arrays(loop.arguments), tuple(_again(each) for each in parts)
-    )
+    return dealt(recorded(loop, loop.source.tree, time_limit_s, most_accesses), f"{fn.__name__} by", cores)
 
 
 class Ran(NamedTuple):
@@ -79,6 +75,13 @@ class Ran(NamedTuple):
     marks: int
     lines: tuple[int, ...]
     arrays: tuple[CoreArray, ...]
+
+
+def dealt(ran: Ran, name: str, cores: int, rounds: int = 1) -> CoreStreams:
+    """What so many cores access in a run, once or several times over, a barrier between two."""
+    parts = _dealt(ran.records, ran.marks, cores)
+    streams = tuple(_again([*each, *([BARRIER_RECORD, *each] * (rounds - 1))]) for each in parts)
+    return CoreStreams(f"{name} {cores} cores", ran.arrays, streams)
 
 
 def recorded(loop: Understood, tree: ast.FunctionDef, time_limit_s: float, most_accesses: int) -> Ran:

@@ -55,7 +55,8 @@ def loop(
         classify: also tell compulsory, capacity and conflict misses apart, by level, array, access and line;
             counting takes several times as long.
         threads: up to how many of them a loop over prange, or of OpenMP's in C, is predicted, each on a core of
-            its own, and as far as there are cores here run; as many as the machine has cores by default.
+            its own, and as far as there are cores here run; as many as the machine has cores by default. Where it
+            is given, what so many cores move is simulated too, as far as they share the last cache.
         advise: with a machine, also look for what would help: changed loops, simulated again, and run where the
             loop itself was timed on that machine. Of C: other flags.
         advice_s: seconds after which no further change of a Python loop is compiled and counted; the advice then
@@ -145,6 +146,8 @@ def loop(
     team = thread_teams.measure() if report.regions and is_here(target) else None
     with known_flows.of_loop(report.where):
         placed = placement.place_on(report, met, timing, team, most_threads=threads)
+        if threads is not None and placed.scaling:
+            placed = _with_traffic(placed, fn, args, caches.caches)
         doubted = (*meanwhile, *(doubts_of_timing(target) if placed.runs else doubts(target)))
         if advise and understood is not None:
             if told is not None:
@@ -154,6 +157,41 @@ def loop(
             )
             placed = replace(placed, advice=helps)
     return _under_its_roofs(placed, target, timing, doubted)
+
+
+def _with_traffic(
+    placed: LoopReport, fn: Callable[..., Any], args: tuple[Any, ...], caches: Sequence[Cache]
+) -> LoopReport:
+    """`placed` with what its numbers of cores move over the memory and between them, where it can be simulated."""
+    from msgspec.structs import replace
+
+    from rooflab.loops import team_traffic, understanding
+    from rooflab.loops.read.source import BeyondSource
+    from rooflab.loops.static import dependence
+    from rooflab.types.machine import is_cache
+
+    try:
+        loop = understanding.understand(fn, args)
+    except BeyondSource as beyond:
+        why = f"memory traffic of several cores is not simulated: {beyond}"
+        return replace(placed, warnings=(*placed.warnings, why))
+    tree = dependence.parallel(loop).tree
+    levels = [] if placed.machine is None else [each for each in placed.machine.levels if is_cache(each)]
+    if tree is None or not levels:
+        return placed
+    wanted = [each.threads for each in placed.scaling]
+    found = team_traffic.of(loop, tree, wanted, caches, levels[-1].shared_by or 1)
+    moved = {each.threads: each for each in found.traffic}
+    if moved:
+        last = (placed.warm or placed.simulation).levels[-1]
+        moved[1] = team_traffic.TeamTraffic(1, last.read_bytes + last.write_bytes, 0)
+    scaling = tuple(
+        replace(each, memory_bytes=own.memory_bytes, between_bytes=own.between_bytes)
+        if (own := moved.get(each.threads)) is not None
+        else each
+        for each in placed.scaling
+    )
+    return replace(placed, scaling=scaling, warnings=(*placed.warnings, *([found.why] if found.why else [])))
 
 
 def _under_its_roofs(

@@ -48,6 +48,9 @@ class Scaled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         limit: what keeps it from being as many times as fast: "fork and join", "DRAM", "uneven shares", …; ""
             where nothing takes more than a tenth.
         lost_s: seconds beyond one thread's time ÷ threads, by what takes them.
+        memory_bytes: to and from the main memory, of a warm run of so many simulated cores, each with caches of
+            its own before the one that all share; None where that was not simulated.
+        between_bytes: likewise of lines that a core gets out of another's caches.
     """
 
     threads: int
@@ -56,6 +59,8 @@ class Scaled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     limit: str = ""
     lost_s: dict[str, float] = {}
     measured_s: float | None = None
+    memory_bytes: int | None = None
+    between_bytes: int | None = None
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

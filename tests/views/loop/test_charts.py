@@ -50,6 +50,15 @@ def test_a_row_for_each_number_of_threads(spread):
     assert "No faster beyond 2 threads" in table.note
 
 
+def test_simulated_traffic_stands_beside_the_times(spread):
+    one, two, four = spread.scaling
+    two = msgspec.structs.replace(two, memory_bytes=24_000_000, between_bytes=0)
+    table = tables.scaling(msgspec.structs.replace(spread, scaling=(one, two, four)))
+    assert table.columns[-2:] == ("memory traffic", "between cores")
+    assert [row[-2:] for row in table.rows] == [("–", "–"), ("24.0 MB", "0 B"), ("–", "–")]
+    assert "memory traffic" not in tables.scaling(spread).columns
+
+
 def test_measured_points_stand_beside_the_line(spread):
     drawn = charts.scaling(spread).to_dict()
     rows = [layer["data"]["values"] for layer in drawn["layer"]]

@@ -156,7 +156,7 @@ def scaling(report: LoopReport) -> Table | None:
     if not report.scaling:
         return None
     one = report.run()
-    rows = []
+    rows, simulated = [], any(each.memory_bytes is not None for each in report.scaling)
     for each in report.scaling:
         measured = None if one is None or not each.measured_s else one.time_s / each.measured_s
         limit = f"{each.limit} {lasting(each.lost_s[each.limit])}" if each.limit else UNKNOWN
@@ -168,6 +168,7 @@ def scaling(report: LoopReport) -> Table | None:
                 f"{each.speedup:.3g} ×",
                 UNKNOWN if measured is None else f"{measured:.3g} ×",
                 limit,
+                *([_moved(each.memory_bytes), _moved(each.between_bytes)] if simulated else []),
             )
         )
     entries = sum(each.entries for each in report.regions)
@@ -176,8 +177,15 @@ def scaling(report: LoopReport) -> Table | None:
     note += " Each thread on a core of its own. Lost: beyond one thread's time ÷ threads."
     if best.threads < report.scaling[-1].threads:
         note += f" No faster beyond {best.threads} threads."
-    columns = ("threads", "predicted", "measured", "speed-up", "measured", "most is lost to")
-    return Table("Over cores", columns, tuple(rows), words=1, note=note)
+    columns = ["threads", "predicted", "measured", "speed-up", "measured", "most is lost to"]
+    if simulated:
+        columns += ["memory traffic", "between cores"]
+        note += " Traffic: of one warm run of so many simulated cores, kept coherent."
+    return Table("Over cores", tuple(columns), tuple(rows), words=1, note=note)
+
+
+def _moved(nbytes: int | None) -> str:
+    return UNKNOWN if nbytes is None else si(nbytes, "B")
 
 
 _WAITS = 1.2  # a level that takes longer than that many times its bytes ÷ bandwidth waits for something else
