@@ -70,7 +70,7 @@ def test_kinds_that_there_are_not_are_one_line(fields: dict, said: str) -> None:
 def test_experts_of_four_bits_beside_a_model_of_eight() -> None:
     eight = {"quant_method": "fp8", "weight_block_size": [128, 128]}
     found = stored(flash(quantization_config=eight, expert_dtype="fp4"))
-    assert (found.linear.name, found.experts.name) == ("fp8_block", "mxfp4")
+    assert (found.linear.name, found.experts.name) == ("fp8_block", "mxfp4_mxfp8")
 
 
 def seen(position: int, window: int, every: int, most: float) -> float:

@@ -30,8 +30,8 @@ def stored(config: Mapping[str, Any], whole: Mapping[str, Any]) -> tuple[dict[st
         return {"stored": plain, "expert_stored": "mxfp4"}, ""
     found = _METHODS[method](stated) if method in _METHODS else None
     experts = str(stated.get("expert_dtype") or whole.get("expert_dtype") or "")
-    if found is not None and experts == "fp4":  # DeepSeek-V4: blocks of 32 with a scale of 8 bits
-        return {"stored": found, "expert_stored": "mxfp4"}, ""
+    if found is not None and experts == "fp4":  # DeepSeek-V4: blocks of 32 that meet the same 8-bit numbers
+        return {"stored": found, "expert_stored": "mxfp4_mxfp8"}, ""
     if found is not None:
         return {"stored": found}, ""
     name = method or "no quant_method"
