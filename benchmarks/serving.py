@@ -28,7 +28,12 @@ from rooflab.model.serving import events
 from rooflab.model.serving import replay as replays
 from rooflab.model.serving.asked import Asked
 from rooflab.model.serving.batch import Batch
-from rooflab.model.serving.first_token import FirstToken, first_token_factor, waits_for_places
+from rooflab.model.serving.first_token import (
+    FirstToken,
+    first_token_factor,
+    waits_for_messages,
+    waits_for_places,
+)
 from rooflab.model.serving.flows import pool_of
 from rooflab.model.serving.replay import Pool, Served, serve_apart
 from rooflab.model.serving.requests import closed_loop
@@ -116,11 +121,13 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
         found.append(_one(case, "TPOT", tpot_s / accepted, case.tpot_s or np.nan, bar))
         if case.ttft_s is None:
             continue
+        rate = case.clients * answer / (ttft_s + tpot_s * answer)
+        full = waits_for_places(case.clients, server.most_running(prompt, answer))
         first = FirstToken(
             ttft_s=ttft_s,
             own_s=float(prefill.seconds[0]) * math.ceil(prompt / rules.token_budget),
             outside_s=server.outside_s(prompt),
-            full=waits_for_places(case.clients, server.most_running(prompt, answer)),
+            full=full or waits_for_messages(rate, server.message_s),
             latent=step.latent,
         )
         bar = first_token_factor(prefill, first)
@@ -163,6 +170,7 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
             between_s=outside_s,
             entry_s=float(server.step.entry_s(prompt)),
             ahead=server.ahead,
+            message_s=server.message_s,
             wait_steps=wait_steps,
             wait_tokens=wait_tokens,
         ),

@@ -48,6 +48,18 @@ def test_a_stream_at_a_vanishing_rate_is_a_lonely_client():
     assert slow.tpot.time_s == pytest.approx(alone.tpot.time_s, rel=0.02)
 
 
+def test_tokens_made_faster_than_one_process_sends_them_are_said_to_wait_for_it():
+    """TensorRT-LLM: 0.105 ms a token. One tensor-parallel copy of 8B on eight devices makes more than that."""
+    of = {"engine": "tensorrt-llm", "gpus": 8, "tp": 8, "isl": 1024, "osl": 512}
+    many, few = (rooflab.serve(MODEL, DEVICE, concurrency=each, **of) for each in (256, 16))
+    assert many.output_tokens_per_s == pytest.approx(1 / 0.105e-3, rel=0.01)
+    assert any("sends tokens from one process, 9,524 a second" in each for each in many.warnings)
+    assert many.ttft.time_s > 10 * few.ttft.time_s
+    assert not any("one process" in each for each in few.warnings)
+    apart = rooflab.serve(MODEL, DEVICE, concurrency=256, engine="tensorrt-llm", gpus=8, isl=1024, osl=512)
+    assert apart.output_tokens_per_s > 2 * many.output_tokens_per_s  # eight copies have eight processes
+
+
 def test_a_node_is_filled_with_copies_and_a_device_takes_the_fewest():
     node = rooflab.serve("llama-3.1-70b", "dgx-h100", concurrency=64)
     where = node.deployment

@@ -56,6 +56,7 @@ def streams(draw):
         wait_steps=draw(st.sampled_from([0, 0, 2, 5])),
         wait_tokens=draw(st.integers(1, 24)),
         ahead=draw(st.booleans()),
+        message_s=draw(st.sampled_from([0.0, 0.0, 1e-4, 0.002])),
     )
     gaps = draw(st.lists(st.sampled_from([0.0, 0.0, 0.001, 0.004, 0.1]), min_size=count, max_size=count))
     elsewhere = draw(st.booleans())

@@ -9,7 +9,13 @@ import pytest
 import rooflab
 from rooflab.model.serving import first_token
 from rooflab.model.serving.batch import Batch
-from rooflab.model.serving.first_token import FirstToken, first_token_factor, shares, waits_for_places
+from rooflab.model.serving.first_token import (
+    FirstToken,
+    first_token_factor,
+    shares,
+    waits_for_messages,
+    waits_for_places,
+)
 from rooflab.model.serving.step import StepModel
 from rooflab.work.llm import models
 
@@ -45,6 +51,9 @@ def test_who_waits_for_places_is_less_sure_than_who_waits_for_steps(prompt):
         assert first_token_factor(prompt, wider) > first_token_factor(prompt, of)
     assert waits_for_places(95.0, 100.0)
     assert not waits_for_places(85.0, 100.0)
+    assert waits_for_messages(9500.0, 1e-4)
+    assert not waits_for_messages(8500.0, 1e-4)
+    assert not waits_for_messages(1e9, 0.0)
 
 
 def test_shares_are_one_together():

@@ -81,6 +81,33 @@ def test_clients_that_come_back_at_any_time_make_long_steps_longer(table, client
     assert at.ttft_s[0] == pytest.approx(waited_s, rel=0.3)
 
 
+@pytest.mark.parametrize("mixed", [True, False])
+@pytest.mark.parametrize(("clients", "answer"), [(128, 500), (256, 500), (256, 120)])
+def test_tokens_made_faster_than_they_are_sent_keep_clients_waiting(table, clients, answer, mixed):
+    """No more tokens a second than are sent; requests wait, and steps are of those that do not."""
+    random, count = np.random.default_rng(0), 25 * clients
+    prompts = random.integers(80, 101, count)
+    answers = random.integers(int(0.8 * answer), answer + 1, count)
+    rules = Rules(clients=clients, mixed=mixed, between_s=0.02, message_s=2e-4)
+    got = events.run(None, prompts, answers, table, rules)
+    middle = slice(10 * clients, count - clients)
+    ends = np.sort(got.end_s)[10 * clients : -clients]
+    load = Load(clients, prompts.mean(), answers.mean(), mixed=mixed, between_s=0.02, message_s=2e-4)
+    at = steady(table, load)
+    assert at.requests_per_s[0] * answers.mean() == pytest.approx(1 / 2e-4, rel=0.02)
+    assert at.requests_per_s[0] == pytest.approx((len(ends) - 1) / (ends[-1] - ends[0]), rel=0.06)
+    whole_s = at.ttft_s[0] + (answers.mean() - 1) * at.tpot_s[0]
+    assert whole_s == pytest.approx((got.end_s - got.arrival_s)[middle].mean(), rel=0.1)
+    # Clients that keep step wait between tokens instead: here those that come at any time are meant.
+    assert at.tpot_s[0] < ((got.end_s - got.first_s) / (answers - 1))[middle].mean()
+
+
+def test_sending_that_is_fast_enough_changes_little(table):
+    of = (np.array([1.0, 16.0]), 1000, 500)
+    plain, sent = steady(table, Load(*of)), steady(table, Load(*of, message_s=1e-4))
+    assert all((a == b).all() for a, b in zip(sent, plain, strict=True))
+
+
 def test_shares_of_chunks_have_the_mean_and_variance_that_are_asked_for():
     mean, dispersion = np.array([0.1, 0.1, 3.0, 3.0]), np.array([1.0, 2.5, 1.0, 2.5])
     share, held = _shares(mean, np.full(4, np.inf), dispersion)

@@ -25,6 +25,7 @@ def simulate(requests, rules, step_s):
     """Run `requests` (in order of arrival) to their end; `step_s(tokens, attended, sequences, context)`."""
     coming, waiting, running, ended = deque(requests), deque(), [], []
     free, clock, planned, held_back = rules.blocks, 0.0, 0.0, 0
+    sent, told, older = 0.0, 0.0, 0.0  # when all tokens will be sent; those made before what comes now
     for request in requests if rules.clients else ():
         request.arrival_s = 0.0 if request.number < rules.clients else inf
 
@@ -32,11 +33,12 @@ def simulate(requests, rules, step_s):
         return ceil(tokens / rules.block_tokens)
 
     while len(ended) < len(requests):
-        planned = planned if running else clock
-        while coming and coming[0].arrival_s <= planned:
+        planned, told, older = (planned, told, older) if running else (clock, sent, sent)
+        while coming and coming[0].arrival_s <= planned and told <= planned:
             waiting.append(coming.popleft())
+            told += rules.message_s
         if not running and not waiting:
-            clock = coming[0].arrival_s
+            clock = max(coming[0].arrival_s, sent)
             continue
         budget, scheduled, calm = rules.token_budget, [], True
 
@@ -85,15 +87,20 @@ def simulate(requests, rules, step_s):
         began = clock
         clock += step_s(sum(each.tokens for each in prefill), attended, len(decode), context)
         planned = began if rules.ahead else clock
+        told, older = older if rules.ahead else sent, sent
+        waits_s, messages = max(sent, clock), 0
+        sent = waits_s
         for request in scheduled:
             request.computed += request.tokens
             if request.lacks == 0:
                 request.made += 1
-                request.first_s = clock if request.first_s is None else request.first_s
+                messages += 1
+                sent = waits_s + messages * rules.message_s
+                request.first_s = sent if request.first_s is None else request.first_s
                 if request.made == request.answer:
-                    request.end_s, free = clock, free + request.blocks
+                    request.end_s, free = sent, free + request.blocks
                     running.remove(request)
                     ended.append(request)
                     if rules.clients and (late := next((r for r in coming if r.arrival_s == inf), None)):
-                        late.arrival_s = clock + rules.between_s
+                        late.arrival_s = sent + rules.between_s
     return requests

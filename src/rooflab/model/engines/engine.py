@@ -68,6 +68,7 @@ class Engine:
     step_s: float
     sequence_s: float
     send_s: float
+    message_s: float
     ranks_s: float
     launch_s: float
     mixes_prompts: bool

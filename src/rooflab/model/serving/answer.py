@@ -67,11 +67,13 @@ def answer(
     chunks = max(np.ceil((asked.prompt - asked.cached) / prompts.token_budget), 1.0)
     ttft_floor = _prompt_floor_s(prompts, asked)
     most = server.most_running(asked.prompt, asked.answer)
+    waits = waits_for_places(running / server.engines, most) and queue_s > 0
+    sending = remarks.of_sending(server, tokens_per_s, first is not None)
     first_token = FirstToken(
         ttft_s=ttft_s,
         own_s=float(prompt.seconds[0]) * chunks,
         outside_s=server.outside_s(asked.prompt - asked.cached),
-        full=first is not None or (queue_s > 0 and waits_for_places(running / server.engines, most)),
+        full=first is not None or waits or bool(sending),
         latent=server.step.latent,
     )
     return Serving(
@@ -95,7 +97,7 @@ def answer(
         replay=replay,
         price_per_hour=None if price_per_hour is None else price_per_hour * _devices(server, first),
         sources=(server.scheduler.source, *dict.fromkeys(server.step.machine.sources)),
-        warnings=(*((more,) if more else ()), *remarks.warnings(server, asked, loads, replay)),
+        warnings=(*((more,) if more else ()), *remarks.warnings(server, asked, loads, replay), *sending),
         notes=tuple(remarks.notes(server, first, asked)),
     )
 

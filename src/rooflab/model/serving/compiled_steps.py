@@ -97,7 +97,7 @@ def _steps_of(
 ):
     """Run all requests to their end; the number of `samples` kept. The arguments are those of `events.run`."""
     budget_tokens, most_sequences, free, block_tokens = limits
-    chunked, mixed, reserve, clients, between_s, wait_steps, wait_tokens, ahead = how
+    chunked, mixed, reserve, clients, between_s, wait_steps, wait_tokens, ahead, message_s = how
     blocks_in_all, count = free, len(prompt)
     computed, made = start.copy(), made_before.copy()  # tokens in the cache, of the answer
     held, now = np.zeros(count, np.int64), np.zeros(count, np.int64)  # blocks; tokens in this step
@@ -107,15 +107,18 @@ def _steps_of(
     clock, busy, waiting_s, running_s, blocks_s, decoding_s = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     steps, with_prompts, new_tokens, made_tokens, preemptions, most_waiting, most_blocks = 0, 0, 0, 0, 0, 0, 0
     kept, every, ready, blocked, held_back = 0, 1, 0, False, 0
+    # When all tokens that are made will be sent; those made before what comes now; before the last step.
+    sent, told, older = 0.0, 0.0, 0.0
     planned = 0.0  # when the step that is next was: what had come by then may be in it
     phases = np.zeros(block_tokens, np.int64)
     while done < count:
         if ran == 0:
-            planned = clock
-        while here < count and arrived[here] <= planned:
+            planned, told, older = clock, sent, sent
+        while here < count and arrived[here] <= planned and told <= planned:
             here += 1
+            told += message_s
         if ran == 0 and in_front == 0 and head == here:
-            clock = arrived[here]  # nothing to do until then
+            clock = max(arrived[here], sent)  # nothing to do until then
             continue
         if 0 < ran == ready and (ran <= budget_tokens or not mixed):
             open_now = not blocked and ran < most_sequences and (ran < budget_tokens or not mixed)
@@ -143,6 +146,8 @@ def _steps_of(
                     kept, every = _sample(samples, kept, every, steps, clock, waiting, ran, blocks_in_all - free)
                     planned = clock if ahead else clock + step_s
                     clock += step_s
+                    told, older = older if ahead else sent, sent
+                    sent = max(sent, clock) + ran * message_s
                     busy += step_s
                     waiting_s += waiting * step_s
                     running_s += ran * step_s
@@ -155,8 +160,9 @@ def _steps_of(
                     most_blocks = max(most_blocks, blocks_in_all - free)
                     context += ran
                     went += 1
-                    while here < count and arrived[here] <= planned:
+                    while here < count and arrived[here] <= planned and told <= planned:
                         here += 1
+                        told += message_s
                     if open_now and head < here:
                         break
                 for k in range(ran):
@@ -254,6 +260,8 @@ def _steps_of(
         kept, every = _sample(samples, kept, every, steps, clock, waiting, ran, blocks_in_all - free)
         planned = clock if ahead else clock + step_s
         clock += step_s
+        told, older = older if ahead else sent, sent
+        sent = max(sent, clock)
         busy += step_s
         waiting_s += waiting * step_s
         running_s += ran * step_s
@@ -264,7 +272,7 @@ def _steps_of(
         new_tokens += tokens + sequences
         most_waiting = max(most_waiting, waiting)
         most_blocks = max(most_blocks, blocks_in_all - free)
-        left, ready = 0, 0
+        left, ready, waits_s, messages = 0, 0, sent, 0
         for k in range(ran):
             i = running[k]
             computed[i] += now[i]
@@ -272,15 +280,17 @@ def _steps_of(
             if computed[i] == prompt[i] + made[i]:
                 made[i] += 1
                 made_tokens += 1
+                messages += 1
+                sent = waits_s + messages * message_s
                 if made[i] == made_before[i] + 1:
-                    first[i] = clock
+                    first[i] = sent
                 if made[i] == answer[i]:
-                    end[i] = clock
+                    end[i] = sent
                     free += held[i]
                     held[i] = 0
                     done += 1
                     if clients > 0 and released < count:
-                        arrived[released] = clock + between_s
+                        arrived[released] = sent + between_s
                         released += 1
                     continue
             if made[i] > 0 and computed[i] + 1 == prompt[i] + made[i]:
@@ -289,7 +299,14 @@ def _steps_of(
             left += 1
         blocked = calm and not admits and held_back == 0 and tokens == 0 and waiting > 0 and left == ran
         ran = left
-    sums[0], sums[1], sums[2], sums[3], sums[4], sums[5] = clock, busy, waiting_s, running_s, blocks_s, decoding_s
+    sums[0], sums[1], sums[2], sums[3], sums[4], sums[5] = (
+        max(clock, sent),
+        busy,
+        waiting_s,
+        running_s,
+        blocks_s,
+        decoding_s,
+    )
     sums[6], sums[7], sums[8], sums[9] = steps, with_prompts, new_tokens, made_tokens
     sums[10], sums[11], sums[12] = preemptions, most_waiting, most_blocks
     return kept

@@ -40,6 +40,9 @@ class Rules(NamedTuple):
             Whether all that run decode is asked as a step begins, before any of them may be preempted.
         ahead: whether a step is planned as the one before it begins, so that what comes meanwhile has to wait for
             the one after it (overlap or asynchronous scheduling).
+        message_s: that the process which sends tokens to clients takes for each, one after another, beside the
+            steps. A request's first and last token are there when they are sent; in a closed loop the next request
+            is read by the same process, behind what it has still to send.
     """
 
     token_budget: int = 8192
@@ -55,6 +58,7 @@ class Rules(NamedTuple):
     wait_steps: int = 0
     wait_tokens: int = 0
     ahead: bool = False
+    message_s: float = 0.0
 
     @property
     def kv_tokens(self) -> int:
@@ -114,7 +118,7 @@ def run(
     blocks = min(rules.blocks, 1 << 40)
     limits = (rules.token_budget, rules.most_sequences, blocks, rules.block_tokens)
     how = (bool(rules.chunked), bool(rules.mixed), bool(rules.reserve), rules.clients, float(rules.between_s))
-    how = (*how, rules.wait_steps, rules.wait_tokens, bool(rules.ahead))
+    how = (*how, rules.wait_steps, rules.wait_tokens, bool(rules.ahead), float(rules.message_s))
     kept = run_steps(
         *(arrived, *whole, *there, limits, how),
         *(np.ascontiguousarray(each, float) for each in table),

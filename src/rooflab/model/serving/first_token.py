@@ -16,7 +16,7 @@ PLACES_SPREAD = 0.78  # where clients wait for one another: a queue near its lim
 LATENT_SPREAD = (
     0.2  # of models of latent attention, whose prompts take longer than their kernels for unknown reasons
 )
-_FULL = 0.9  # of the requests that run at once at most: with more clients, waiting is for places
+_FULL = 0.9  # of the requests that run at once, or of the tokens that are sent, at most: waiting is for places
 
 
 class FirstToken(NamedTuple):
@@ -26,7 +26,7 @@ class FirstToken(NamedTuple):
         ttft_s: in the mean.
         own_s: of it, the steps that compute the prompt, were it alone.
         outside_s: of it, outside of the scheduler.
-        full: whether clients wait for places or for copies, not only for steps.
+        full: whether clients wait for places, copies or messages, not only for steps.
         latent: whether the model's attention is latent.
     """
 
@@ -40,6 +40,11 @@ class FirstToken(NamedTuple):
 def waits_for_places(clients: float, most_running: float) -> bool:
     """Whether so many clients of one engine wait for one another, where it runs so many requests at most."""
     return clients > _FULL * most_running
+
+
+def waits_for_messages(tokens_per_s: float, message_s: float) -> bool:
+    """Whether so many tokens a second come close to all that one process sends, each in `message_s`."""
+    return tokens_per_s * message_s > _FULL
 
 
 def shares(of: FirstToken) -> tuple[float, float, float]:

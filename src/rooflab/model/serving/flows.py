@@ -100,6 +100,7 @@ def pool_of(server: Server, asked: Asked, requests: Requests, outside_s: float) 
         ahead=server.ahead,
         reserve=scheduler.reserve,
         between_s=outside_s if requests.clients else 0.0,
+        message_s=server.message_s,
         wait_steps=scheduler.wait_steps,
         wait_tokens=scheduler.wait_tokens,
     )

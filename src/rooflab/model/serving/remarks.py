@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rooflab.model.serving.asked import Asked
+from rooflab.model.serving.first_token import waits_for_messages
 from rooflab.model.serving.server import Server
 from rooflab.types.serving import LoadPoint, Replay
 from rooflab.units import duration, si
@@ -49,6 +50,18 @@ def warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay:
             )
             said.append(f"{asked.concurrency:,} clients and {limit} {running:,.0f} of them: the others wait.")
     return said
+
+
+def of_sending(server: Server, tokens_per_s: float, prompts_apart: bool) -> list[str]:
+    """That one process cannot send as many tokens as the devices make, where it comes to that."""
+    sent = tokens_per_s / server.engines / server.accepted
+    if prompts_apart or not waits_for_messages(sent, server.message_s):
+        return []
+    most = f"{1.0 / server.message_s:,.0f} a second of a copy"
+    return [
+        f"{server.step.engine.name} sends tokens from one process, {most}: "
+        "requests wait for it, not for the devices. More copies help, or tokens that are sent several together."
+    ]
 
 
 def notes(server: Server, first: Server | None, asked: Asked) -> list[str]:

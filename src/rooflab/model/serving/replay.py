@@ -129,11 +129,12 @@ def _apart(kept: Requests, prefill: Pool, decode: Pool, transfer_s: Callable[[np
     from rooflab.model.serving import events
 
     one = kept._replace(answer=np.ones_like(kept.answer))
-    # Copies that only compute prompts plan no step ahead (TensorRT-LLM's context servers run without overlap).
-    first = serve_together(one, prefill._replace(rules=prefill.rules._replace(ahead=False)))
+    # Copies that only compute prompts plan no step ahead (TensorRT-LLM's context servers run without overlap), and
+    # a router in front of all copies sends on many threads.
+    first = serve_together(one, prefill._replace(rules=prefill.rules._replace(ahead=False, message_s=0.0)))
     there_s = first.first_s + transfer_s(kept.prompt)
     end_s, taken_s, outcomes = first.first_s.copy(), first.first_s.copy(), list(first.outcomes)
-    rules = decode.rules._replace(mixed=True)  # who has its cache joins those that decode
+    rules = decode.rules._replace(mixed=True, message_s=0.0)  # who has its cache joins those that decode
     order = np.argsort(there_s, kind="stable")
     order = order[kept.answer[order] > 1]
     for copy in range(decode.copies):

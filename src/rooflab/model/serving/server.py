@@ -98,6 +98,11 @@ class Server:
         """Whether a step is planned as the one before it begins."""
         return bool(self.step.engine.plans_ahead)
 
+    @property
+    def message_s(self) -> float:
+        """Between two tokens that are sent to clients, where several are sent together."""
+        return self.step.engine.message_s / self.step.stream_interval
+
     def kept_tokens(self, prompt: float, answer: float) -> float:
         """Tokens that a running request keeps in the cache: all where they are reserved, else in the mean."""
         return prompt + answer * (1.0 if self.scheduler.reserve else 0.5)
@@ -181,6 +186,7 @@ class Server:
                 between_s=outside_s,
                 mixed=self.mixed,
                 ahead=self.ahead,
+                message_s=self.message_s,
             ),
         )
         return at._replace(ttft_s=at.ttft_s + outside_s, tpot_s=at.tpot_s / self.accepted)

@@ -25,7 +25,9 @@ Where prompts have steps of their own (`mixed` false), all that came in with a s
 Answers of one token leave nothing that decodes: all that is there goes into a step of k chunks, c at most, so that
 `clients = k / (m s(k)) (between + rest + m s(k))`, rest what is left of the running step.
 
-Clients beyond those that fit wait outside, by Little's law too. Held to the event simulation in tests.
+Clients beyond those that fit wait outside, by Little's law too. Where steps would make tokens faster than they are
+sent, as many run as make as many as are sent, and the others wait for messages: their own, and their answers'
+(`events.Rules`). Held to the event simulation in tests.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ class Load(NamedTuple):
         between_s: from an answer to the next request of its client.
         mixed: whether prompts and sequences that decode share steps.
         ahead: whether a step is planned as the one before it begins (`events.Rules`).
+        message_s: between two tokens that are sent (`events.Rules`).
     """
 
     clients: Any
@@ -66,6 +69,7 @@ class Load(NamedTuple):
     between_s: Any = 0.0
     mixed: Any = True
     ahead: Any = False
+    message_s: Any = 0.0
 
 
 class Steady(NamedTuple):
@@ -110,11 +114,10 @@ def steady(table: Table, load: Load) -> Steady:
     running = np.minimum(x.clients, x.most_running)
     if (x.answer <= 1).all():
         return _prompts_only(table, x)
-    together = x.mixed > 0
-    of = _shared(table, x, running) if together.any() else _apart(table, x, running)
-    if not together.all() and together.any():
-        other = _apart(table, x, running)
-        of = _Steps(*(np.where(together, one, two) for one, two in zip(of, other, strict=True)))
+    of = _steps(table, x, running)
+    if (of.came / of.step_s * x.answer * x.message_s > 1.0).any():
+        running = _sent(table, x, running, of)
+        of = _steps(table, x, running)
     between = np.where(running > 1, x.between_s, 0.0)
     rest_s = np.where(between > 0, of.left_s, 0.0)  # who is back at once is in the next one
     rest_s = rest_s + np.where(running > 1, x.ahead * of.step_s, 0.0)  # the next is planned without it
@@ -131,6 +134,32 @@ def steady(table: Table, load: Load) -> Steady:
         prompt_tokens=of.came * (x.prompt - x.cached),
         mixed=of.mixed,
     )
+
+
+def _steps(table: Table, x: Load, running: Array) -> _Steps:
+    """The steps of so many requests, by each setting's kind of scheduler."""
+    together = x.mixed > 0
+    of = _shared(table, x, running) if together.any() else _apart(table, x, running)
+    if not together.all() and together.any():
+        other = _apart(table, x, running)
+        of = _Steps(*(np.where(together, one, two) for one, two in zip(of, other, strict=True)))
+    return of
+
+
+def _sent(table: Table, x: Load, running: Array, of: _Steps) -> Array:
+    """How many of `running` make as many tokens as are sent, where all of them make more."""
+    idle = 1.0 + x.between_s / (of.own_s + (x.answer - 1.0) * of.tpot_s)
+    many = np.flatnonzero(of.came / of.step_s / idle * x.answer * x.message_s > 1.0)
+    some = Load(*(each[many] for each in x))
+    low, high = np.ones(len(many)), running[many].astype(float)
+    for _ in range(_HALVINGS if len(many) else 0):
+        middle = (low + high) / 2
+        made = _steps(table, some, middle)
+        more = made.came / made.step_s * some.answer * some.message_s > 1.0
+        low, high = np.where(more, low, middle), np.where(more, middle, high)
+    running = running.astype(float)
+    running[many] = low
+    return running
 
 
 def _dispersion(x: Load, running: Array, came: Array, alone_s: Array, chunk_s: Array) -> Array:
