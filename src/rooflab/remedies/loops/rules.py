@@ -12,6 +12,7 @@ from rooflab.loops.read.value_types import ValueTypes
 from rooflab.loops.static import dependence
 from rooflab.model.loop import waiting
 from rooflab.remedies.loops.case import Case, Change, State, Unasked
+from rooflab.remedies.loops.nodes import near_memory
 from rooflab.types.loop import LoopReport, LoopTime
 from rooflab.types.machine import is_main_memory
 from rooflab.types.simulation import LevelCounts
@@ -152,24 +153,6 @@ def huge_pages(case: Case) -> Found:
         apply=lambda state: state._replace(huge_pages=True),
         effort="setting",
         runnable=False,
-    )
-
-
-def near_memory(case: Case) -> Found:
-    """Memory of the node whose cores use it, where several nodes have memory."""
-    remote = [each for each in case.machine.links if each.name.startswith("remote memory")]
-    memory = case.report.points[-1]
-    if not remote or (memory.time_s or 0.0) < _FEW * case.predicted.time_s:
-        return
-    slowest = min(each.each_way_bytes_per_s or 0.0 for each in remote)
-    if not slowest or not memory.bytes_per_s:
-        return
-    yield Unasked(
-        "near-memory",
-        f"predicted is memory of the node whose cores use it ({si(memory.bytes_per_s, 'B/s')}); of another node it"
-        f" is {si(slowest, 'B/s')}, {duration(memory.nbytes / slowest)} instead of"
-        f" {duration(memory.nbytes / memory.bytes_per_s)}: touch arrays first on the cores that use them, or"
-        " numactl --cpunodebind=0 --membind=0",
     )
 
 
