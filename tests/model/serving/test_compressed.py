@@ -58,6 +58,10 @@ def test_kinds_by_a_rate_for_each_layer_are_those_by_name() -> None:
         ({"layer_types": ["full_attention"] * 43}, "layer 0 is of kind 'full_attention', expected sliding_att"),
         ({"compress_ratios": [4] * 9}, "compress_ratios has 9 entries, expected one for each of 43 layers"),
         ({"compress_ratios": [4] * 42 + [7]}, "layer 42 is of kind 'compress_ratios 7'"),
+        (
+            {"compress_rates": {"heavily_compressed_attention": "8"}},
+            "compress_rates: heavily_compressed_attention is",
+        ),
     ],
 )
 def test_kinds_that_there_are_not_are_one_line(fields: dict, said: str) -> None:

@@ -91,6 +91,11 @@ def test_lightning_layers_project_four_times_and_keep_a_state_a_head() -> None:
         StepModel(model, rooflab.machine("h200-sxm"), layout=Layout(tensor=48))
 
 
+def test_a_list_of_kinds_that_ends_early_is_one_line() -> None:
+    with pytest.raises(RooflabError, match="attn_type_list has 3 entries, expected one for each of 80 layers"):
+        made(MINIMAX | {"attn_type_list": [0, 0, 1]})
+
+
 def test_both_mixers_of_a_layer_run_and_are_added() -> None:
     """72 layers: 20 heads that share 4, and 4096 channels of 256 states beside them."""
     model = made(FALCON)

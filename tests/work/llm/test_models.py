@@ -310,6 +310,24 @@ def test_kinds_of_fewer_layers_than_there_are_are_refused() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"model_type": "mimo_v2_flash", "sliding_window": 8, "hybrid_layer_pattern": [1, 0]},
+         "hybrid_layer_pattern"),
+        ({"model_type": "gpt_neo", "attention_layers": ["global", "local"]}, "attention_layers"),
+        ({"model_type": "llama4", "attention_chunk_size": 8, "no_rope_layers": [1, 1],
+          "intermediate_size_mlp": 64, "num_local_experts": 4, "num_experts_per_tok": 1}, "no_rope_layers"),
+        ({"model_type": "dots1", "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+          "moe_layer_freq": [0, 1]}, "moe_layer_freq"),
+        ({"model_type": "deci", "num_key_value_heads_per_layer": [2, 1]}, "num_key_value_heads_per_layer"),
+    ],
+)  # fmt: skip
+def test_any_list_by_layer_that_ends_early_is_refused(fields: dict, name: str) -> None:
+    with pytest.raises(RooflabError, match=f"{name} has 2 entries, expected one for each of 4 layers"):
+        config.architecture(_PLAIN | {"intermediate_size": 128} | fields, "x", "config.json")
+
+
 def nas(*layers_: dict) -> dict:
     return {
         "model_type": "nemotron-nas", "hidden_size": 8192, "num_attention_heads": 64, "vocab_size": 128256,

@@ -87,11 +87,11 @@ def _deepseek(family: Family, fields: Fields, number: int) -> Mlp | Experts:
 
 def _is_dense(fields: Fields, number: int) -> bool:
     """Whether layer `number` has no experts: by its kind, by a list of 0 and 1, or by how many are dense first."""
-    kind, listed = fields.kind(number, ("mlp_layer_types",)), fields.get("moe_layer_freq")
+    kind, listed = fields.kind(number, ("mlp_layer_types",)), fields.listed("moe_layer_freq", number)
     if kind is not None:
         return kind == "dense"
-    if isinstance(listed, list) and number < len(listed):
-        return not listed[number]
+    if listed is not None:
+        return not listed
     return number < fields.count("first_k_dense_replace") or number % fields.size("moe_layer_freq", 1) != 0
 
 

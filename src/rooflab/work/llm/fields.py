@@ -116,12 +116,22 @@ class Fields:
             RooflabError: a list that ends before it.
         """
         for name in names:
-            kinds = self.get(name)
-            if isinstance(kinds, list) and kinds:
-                if number >= len(kinds):
-                    raise RooflabError(
-                        f"{self.source}: {name} has {len(kinds)} entries, expected one for each of "
-                        f"{self.layers()} layers"
-                    )
-                return str(kinds[number])
+            kind = self.listed(name, number)
+            if kind is not None:
+                return str(kind)
         return None
+
+    def listed(self, name: str, number: int) -> Any:
+        """What a list by layer says of layer `number`; None where there is no such list.
+
+        Raises:
+            RooflabError: a list that ends before it.
+        """
+        found = self.get(name)
+        if not isinstance(found, list) or not found:
+            return None
+        if number >= len(found):
+            raise RooflabError(
+                f"{self.source}: {name} has {len(found)} entries, expected one for each of {self.layers()} layers"
+            )
+        return found[number]

@@ -82,11 +82,11 @@ def _kimi(fields: Fields, number: int) -> Delta | Latent:
 
 def _is_lightning(fields: Fields, number: int) -> bool:
     """Whether a layer of MiniMax is linear: by its kind, a list of 0 and 1, or every second."""
-    kind, listed = fields.kind(number), fields.get("attn_type_list")
+    kind, listed = fields.kind(number), fields.listed("attn_type_list", number)
     if kind is not None:
         return kind == "linear_attention"
-    if isinstance(listed, list) and number < len(listed):
-        return not listed[number]
+    if listed is not None:
+        return not listed
     return number % 2 == 1
 
 
@@ -111,9 +111,9 @@ def chosen(fields: Fields, number: int, part: str) -> Fields | None:
 def _chosen_attention(family: Family, word: str, fields: Fields, number: int) -> Attention | None:
     """Of Nemotron-NAS: so many heads of queries share one of keys and values, or nothing attends."""
     if not isinstance(fields.get("block_configs"), list):  # DeciLM-7B: heads of keys and values by layer
-        shared = fields.get("num_key_value_heads_per_layer")
+        shared = fields.listed("num_key_value_heads_per_layer", number)
         made = attention_of(family, word, fields, number)
-        own = shared[number] if isinstance(shared, list) and number < len(shared) else made.kv_heads
+        own = made.kv_heads if shared is None else shared
         return dataclasses.replace(made, kv_heads=own)
     found = chosen(fields, number, "attention")
     if found is None:
@@ -213,15 +213,15 @@ def _window(fields: Fields, word: str, number: int) -> int:
     """Keys that a query of the layer sees; 0 for all. Of a chunk (Llama 4) all its keys, the most there can be."""
     chunk = fields.maybe("attention_chunk_size")
     if chunk is not None:
-        kind, listed = fields.kind(number), fields.get("no_rope_layers")
+        kind, turned = fields.kind(number), fields.listed("no_rope_layers", number)
         if kind is not None:
             return chunk if kind == "chunked_attention" else 0
-        if isinstance(listed, list) and number < len(listed):  # 1 where positions are turned in
-            return chunk if listed[number] else 0
+        if turned is not None:  # 1 where positions are turned in
+            return chunk if turned else 0
         return chunk if (number + 1) % fields.size("no_rope_layer_interval", 4) else 0
-    local = fields.get("attention_layers")
-    if isinstance(local, list) and number < len(local):  # GPT-Neo: global and local in turn
-        return fields.size("window_size", 256) if local[number] == "local" else 0
+    reach = fields.listed("attention_layers", number)
+    if reach is not None:  # GPT-Neo: global and local in turn
+        return fields.size("window_size", 256) if reach == "local" else 0
     window = fields.get("sliding_window")
     if not isinstance(window, int) or isinstance(window, bool) or window < 1:
         return 0
@@ -232,9 +232,9 @@ def _window(fields: Fields, word: str, number: int) -> int:
         return window if kind in ("sliding_attention", "sliding") else 0
     if word == "gpt_oss" or word == "gemma2":
         return window if number % 2 == 0 else 0
-    listed = fields.get("hybrid_layer_pattern")
-    if isinstance(listed, list) and number < len(listed):  # MiMo: 1 where a layer has a window
-        return window if listed[number] else 0
+    slides = fields.listed("hybrid_layer_pattern", number)
+    if slides is not None:  # MiMo: 1 where a layer has a window
+        return window if slides else 0
     if isinstance(pattern, str) and pattern:  # EXAONE: L for local, G for global, over and over
         return window if pattern[number % len(pattern)] == "L" else 0
     if pattern is not None or word in ("gemma3", "gemma4", "cohere2", "olmo3"):
@@ -308,16 +308,10 @@ def _compressed(fields: Fields, number: int) -> Compressed:
 
 def _compressing(fields: Fields, number: int) -> tuple[str, int]:
     """The kind of a layer and how many tokens a block has: of `layer_types`, of a rate by layer, or in turn."""
-    rates, stated = fields.get("compress_ratios"), fields.get("compress_rates")
-    kind = fields.kind(number)
-    if kind is None and isinstance(rates, list):
-        if number >= len(rates):
-            raise RooflabError(
-                f"{fields.source}: compress_ratios has {len(rates)} entries, expected one for each of "
-                f"{fields.layers()} layers"
-            )
+    kind, rate = fields.kind(number), fields.listed("compress_ratios", number)
+    if kind is None and rate is not None:
         kind = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}.get(
-            rates[number], f"compress_ratios {rates[number]}"
+            rate, f"compress_ratios {rate}"
         )
     elif kind is None:  # two that compress heavily, then both sorts in turn
         kind = "compressed_sparse_attention" if number > 1 and number % 2 else "heavily_compressed_attention"
@@ -329,8 +323,9 @@ def _compressing(fields: Fields, number: int) -> tuple[str, int]:
             f"{' or '.join(_BLOCKS)}"
         )
     name, usual = _BLOCKS[kind]
-    by_kind = stated.get(kind) if isinstance(stated, dict) else None
-    return kind, by_kind if isinstance(by_kind, int) and by_kind > 0 else fields.size(name, usual)
+    stated = fields.get("compress_rates")
+    by_kind = Fields(stated if isinstance(stated, dict) else {}, f"{fields.source}: compress_rates")
+    return kind, by_kind.size(kind, fields.size(name, usual))
 
 
 def _mamba(word: str, fields: Fields) -> StateSpace:
