@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 import rooflab
-from rooflab.model.device.constants import load_family, of_libraries, with_near
+from rooflab.model.device.constants import load_family, moved, of_libraries, of_mechanisms, with_near
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.timing import timed as timed_kernels
@@ -94,7 +94,7 @@ def _of_others(constants: Constants, card: str) -> Constants:
     of_like = {n: each for n, each in of_like.items() if n in own and n.partition(".")[0] not in topics}
     of_library: dict[str, Constant] = {}
     while like:  # not by `load_family`: it may be near the family that is left out
-        of_library = of_libraries(like) | of_library
+        of_library = moved(of_libraries(like), of_mechanisms(like), constants.values) | of_library
         raw = tomllib.loads((FOLDER / f"{like}.toml").read_text(encoding="utf-8"))
         nearby += raw.get("near", ())
         like = raw.get("like")
@@ -104,7 +104,7 @@ def _of_others(constants: Constants, card: str) -> Constants:
     return msgspec.structs.replace(constants, values=values | {n: e for n, e in stated.items() if n not in own})
 
 
-_NEAREST = {"hopper": ("blackwell",)}  # what a family that is like no other here would be taken from
+_NEAREST = {"hopper": ("blackwell", "ampere")}  # what a family that is like no other here would be taken from
 
 
 FOLDER = Path(rooflab.__file__).parent / "model" / "data"

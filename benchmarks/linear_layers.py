@@ -33,6 +33,8 @@ def linear(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
         made = [kernels.product("linear", "product", 1.0, m, n, k, stored, library=library)]
         if stored.activations and word != "sq":
             made.append(_scaled(m, k, table.engine == "vllm" and word == "fp8"))
+            if (table.engine, word, table.device.constants.family) == ("sglang", "fp8_block", "blackwell"):
+                made += _scales_laid_out(n, k)
             # One scale of the whole: cleared, found, inverted, before the cast.
             if (table.engine, word) == ("trtllm", "fp8"):
                 made += [
@@ -69,6 +71,24 @@ def _scaled(m: np.ndarray, k: np.ndarray, compiled: bool) -> Kernel:
         turns = np.ceil(k / 2048.0) - 1.0
         return row_kernels.rows_of_blocks("linear", "scale activations", 1.0, m, 1024.0, m * k * 2.0, m * k, turns)
     return row_kernels.norm("linear", "scale activations", 1.0, m, k, reads=2.0, writes=1.0, warm=2.0)
+
+
+def _scales_laid_out(n: np.ndarray, k: np.ndarray) -> list[Kernel]:
+    """Weights' scales repeated for each row and packed, in each call whose weights were not laid out when loaded.
+
+    deepseek-ai/DeepGEMM, csrc/apis/layout.hpp, on Blackwell: numbers of rows counted and divided, scales picked by
+    them, four exponents packed into one number.
+    """
+    each = n * np.ceil(k / _SCALED_K)
+    return [
+        row_kernels.pointwise("linear", "count rows", 1.0, n, reads=0.0, writes=8.0),
+        row_kernels.pointwise("linear", "divide", 1.0, n, reads=8.0, writes=8.0),
+        row_kernels.pointwise("linear", "repeat scales", 1.0, each, reads=4.0, writes=4.0, casts=True),
+        row_kernels.pointwise("linear", "pack scales", 1.0, each, reads=4.0, writes=1.0, casts=True),
+    ]
+
+
+_SCALED_K = 128.0  # of a block
 
 
 class _Turns(NamedTuple):
@@ -147,11 +167,10 @@ def product_library(row: Row, maker: str) -> str:
         return "triton_block"
     if word == "fp8_block" and "cutlass" in source:
         return "cutlass"
-    block = "sglang_block" if maker == "sglang" else "trtllm_block"
     made_by = {
         "bfloat16": "",
         "sq": "smooth",
-        "fp8_block": block,
+        "fp8_block": "deepgemm",
         "fp8": "trtllm_fp8" if maker == "trtllm" else "cutlass",
     }
     return made_by[word]

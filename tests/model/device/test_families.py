@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from rooflab.model.device.constants import load_family, of_libraries, with_near
+from rooflab.model.device.constants import load_family, moved, of_libraries, with_near
 
 
 def test_a_family_states_its_own_libraries_kernels_alone() -> None:
@@ -22,3 +23,31 @@ def test_kernels_that_a_family_does_not_know_are_those_of_the_family_it_is_near(
 def test_what_a_family_knows_stays(name: str) -> None:
     known = load_family("ampere").values
     assert with_near(known, ["ada"])[name] is known[name]
+
+
+@pytest.mark.parametrize("short", ["cache_share", "step_clocks"])
+def test_a_librarys_product_keeps_its_ratio_to_cublas_on_a_family_that_takes_it(short: str) -> None:
+    there, here = load_family("hopper"), load_family("blackwell")
+    expected = there(f"matmul_cutlass_groups.{short}") * here(f"matmul.{short}") / there(f"matmul.{short}")
+    assert here(f"matmul_cutlass_groups.{short}") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("short", ["launch_s", "tile_clocks", "store_bytes_per_clock"])
+def test_what_a_group_kernels_start_tiles_and_stores_take_is_its_own_everywhere(short: str) -> None:
+    name = f"matmul_cutlass_groups.{short}"
+    assert load_family("blackwell")(name) == load_family("hopper")(name)
+
+
+def test_a_share_that_would_move_beyond_one_is_one() -> None:
+    family = load_family("hopper").values
+    less = {"matmul.memory_share": msgspec.structs.replace(family["matmul.memory_share"], value=0.5)}
+    found = {"matmul_cutlass_groups.memory_share": family["matmul_cutlass_groups.memory_share"]}
+    assert moved(found, less, family)["matmul_cutlass_groups.memory_share"].value == 1.0
+
+
+def test_what_an_own_topic_states_is_not_moved() -> None:
+    family = load_family("ampere")
+    stated = of_libraries("ampere")["matmul_cutlass_groups.cache_share"]
+    assert family.values["matmul_cutlass_groups.cache_share"] is stated or (
+        family("matmul_cutlass_groups.cache_share") == stated.value
+    )

@@ -3,13 +3,14 @@
 One data file per family. A family may be `like` another one: what it does not state is taken from there
 in physical units (clocks, bytes, shares of a peak), so that it scales with the card, and its error bars
 are `wider`. Libraries' kernels that neither of the two knows are those of the families that it is `near`.
+What a library's product attains is taken in proportion to what cuBLAS's does there and here: see `moved`.
 """
 
 from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -103,12 +104,73 @@ _HEAD = ("family", "members", "kind", "vendor", "years", "like", "near", "wider"
 _BY_LIBRARY = ("attention_", "matmul_")
 
 
+# What a product attains that is its hardware's as much as its own: by mechanism, the names of its topic.
+_ATTAINED = {
+    "matmul": (
+        "memory_share",
+        "cache_share",
+        "step_clocks",
+        "older_step_clocks",
+        "store_bytes_per_clock",
+        "older_store_bytes_per_clock",
+        "share_half",
+        "share_fp8",
+        "share_int8",
+    )
+}
+
+# What a product for groups of rows stores in a clock is its epilogue's own, row by row to where each goes.
+_OWN_OF_GROUPS = ("store_bytes_per_clock", "older_store_bytes_per_clock")
+
+
 @functools.cache
 def of_libraries(family: str) -> dict[str, Constant]:
     """What the file of `family` itself states of libraries' kernels, by "topic.name"; nothing that it inherits."""
+    return {name: each for name, each in _own(family).items() if name.startswith(_BY_LIBRARY)}
+
+
+@functools.cache
+def _own(family: str) -> dict[str, Constant]:
+    """What the file of `family` itself states."""
     raw = _raw(family)
-    topics = {topic: entries for topic, entries in raw.items() if topic.startswith(_BY_LIBRARY)}
-    return _stated({**topics, "sources": raw["sources"]}, f"{family}.toml")
+    for name in _HEAD:
+        raw.pop(name, None)
+    return _stated(raw, f"{family}.toml")
+
+
+@functools.cache
+def of_mechanisms(family: str) -> dict[str, Constant]:
+    """All that `family` states or inherits but libraries' kernels."""
+    like = _raw(family).get("like")
+    stated = {name: each for name, each in _own(family).items() if not name.startswith(_BY_LIBRARY)}
+    return (of_mechanisms(like) if like else {}) | stated
+
+
+def moved(
+    found: Mapping[str, Constant], there: Mapping[str, Constant], here: Mapping[str, Constant]
+) -> dict[str, Constant]:
+    """Constants as one family takes them from another: what libraries' products attain moves with cuBLAS's.
+
+    Their kernels are made of the same instructions and wait for the same caches as cuBLAS's of their family: of
+    two families, the ratio to its constants (topic `matmul` of `there`, `here`) is nearer than the number. What
+    starting a kernel or finding a tile takes is the library's own. A share stays one.
+    """
+    made = dict(found)
+    for name, each in found.items():
+        topic, _, short = name.partition(".")
+        mechanism = topic.partition("_")[0]
+        base = f"{mechanism}.{short}"
+        if topic == mechanism or short not in _ATTAINED.get(mechanism, ()) or base not in there:
+            continue
+        if topic.endswith("_groups") and short in _OWN_OF_GROUPS:
+            continue
+        was, now = there[base].value, here[base].value
+        if was == now or isinstance(each.value, list) or isinstance(was, list) or isinstance(now, list):
+            continue
+        value = each.value * now / was
+        most = 1.0 if short == "memory_share" or short.startswith("share_") else value
+        made[name] = msgspec.structs.replace(each, value=min(value, most))
+    return made
 
 
 def with_near(values: dict[str, Constant], families: Iterable[str]) -> dict[str, Constant]:
@@ -116,15 +178,19 @@ def with_near(values: dict[str, Constant], families: Iterable[str]) -> dict[str,
     found = dict(values)
     for family in families:
         known = {name.partition(".")[0] for name in found}
-        found |= {name: each for name, each in of_libraries(family).items() if name.partition(".")[0] not in known}
+        lacking = {
+            name: each for name, each in of_libraries(family).items() if name.partition(".")[0] not in known
+        }
+        found |= moved(lacking, of_mechanisms(family), values)
     return found
 
 
 def constants_from_dict(raw: dict[str, Any], where: str) -> Constants:
     """The constants in the tables of a family's data file; `where` names it in errors."""
     head = {name: raw.pop(name, None) for name in _HEAD}
-    values = dict(load_family(head["like"]).values) if head["like"] else {}
-    values = with_near(values | _stated(raw, where), head["near"] or ())
+    stated = _stated(raw, where)
+    inherited = load_family(head["like"]).values if head["like"] else {}
+    values = with_near(moved(inherited, inherited, {**inherited, **stated}) | stated, head["near"] or ())
     own = _head(head)
     return Constants(
         family=head["family"] or where,

@@ -155,6 +155,7 @@ def _product(
             "grouped": grouped,
             "uneven": 0.0,
             "tile_rows": 0.0,
+            "block_scaled": float(stored.activations == "block" and stored.multiplies == "fp8"),
             "kernel": 0.0,
         },
         read_bytes=into + weights,

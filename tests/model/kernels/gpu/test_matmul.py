@@ -355,22 +355,41 @@ def test_a_block_alone_on_a_unit_takes_as_long_as_two_that_share_it() -> None:
     assert compute_s(1.0, 128.0) == pytest.approx(one / 2)
 
 
-def test_a_tile_without_rows_waits_longer_for_each_step() -> None:
-    # FlashInfer's untuned products: 128 rows a tile, 132 tiles of 16 columns, one a unit. One row fills 1/128 of
-    # it: all steps of k take 1 + empty_factor · 127/128 as long as with 128 rows.
-    device = device_of(rooflab.machine("h100-sxm"))
+def _with(given: dict[str, Any], machine: str = "h100-sxm") -> Device:
+    """A machine with other numbers of the topic `matmul_flashinfer_fp8_groups`."""
+    device = device_of(rooflab.machine(machine))
     known = dict(device.constants.values)
-    given = {"empty_factor": 1.0, "step_clocks": 2500.0, "cluster": 16.0, "memory_share": 0.9}
     head = "matmul_flashinfer_fp8_groups."
     known |= {head + n: msgspec.structs.replace(known["matmul.launch_s"], value=v) for n, v in given.items()}
-    device = dataclasses.replace(device, constants=msgspec.structs.replace(device.constants, values=known))
-    rows, step_s = np.array([1.0, 128.0]), 2500.0 / float(device.clock_hz)
+    return dataclasses.replace(device, constants=msgspec.structs.replace(device.constants, values=known))
+
+
+def test_rows_of_a_tile_beyond_its_group_are_fetched_where_tiles_are_whole() -> None:
+    # 100 groups of one row, k of 4096 and 1600 columns in 100 tiles of 128 x 16: weights once, and each tile's
+    # rows, one of them or all 128.
     made = kernels.grouped(
-        "l", "p", 1.0, rows, 16.0 * 132, 12800.0, 1.0, weight_format("fp8"), library="flashinfer_fp8_groups",
+        "l", "p", 1.0, 100.0, 1600.0, 4096.0, 100.0, weight_format("fp8"), library="flashinfer_fp8_groups",
         uneven=0.0,
     )  # fmt: skip
-    one, full = timing.timed([made], device, None, 2)[0].seconds
-    assert one - full == pytest.approx(100 * step_s * 127 / 128, rel=0.05)
+    times, rate = [], 0.0
+    for whole in (0.0, 1.0):
+        device = _with({"whole_tiles": whole, "cache_share": 0.5, "cluster": 1.0})
+        rate = 0.5 * float(device.cache_bytes_per_s)
+        times.append(float(timing.timed([made], device, None, 1)[0].cache_s[0]))
+    assert times[1] - times[0] == pytest.approx(100 * 100 * 127 * 4096 / rate, rel=1e-6)
+
+
+def test_scales_of_blocks_are_multiplied_in_by_the_ordinary_cores_where_the_matrix_engine_takes_none() -> None:
+    # Hopper: each result is scaled and added once for 128 of k, 0.0156 clocks of a unit; Blackwell: for nothing.
+    def compute_s(stored: str, machine: str) -> float:
+        made = kernels.product("l", "p", 1.0, 8192.0, 128.0 * 132, 4096.0, weight_format(stored))
+        return float(timing.timed([made], device_of(rooflab.machine(machine)), None, 1)[0].compute_s[0])
+
+    device = device_of(rooflab.machine("h100-sxm"))
+    results = 8192 * 128 * 132 * 4096 / 128 / float(device.units)
+    more = compute_s("fp8_block", "h100-sxm") - compute_s("fp8", "h100-sxm")
+    assert more == pytest.approx(results * 0.0156 / float(device.clock_hz), rel=0.02)
+    assert compute_s("fp8_block", "b200") == pytest.approx(compute_s("fp8", "b200"))
 
 
 def test_a_tile_that_the_engine_chose_is_padded() -> None:

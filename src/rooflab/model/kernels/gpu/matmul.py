@@ -25,6 +25,7 @@ _NEWEST = 2  # the pipes before this place are those that a library writes its n
 # cores were not seen to be limited by power.
 _ENERGY = np.array([1.0, 0.5, 0.5, 2.0, 0.0, 15.0])
 _ENERGY_FP4 = 0.25  # as Blackwell's peaks, inverted
+_SCALED_K = 128.0  # of which a block's scale tells
 ALIGNED_BYTES = 16  # what the widest load of one thread needs
 
 _COLUMNS = (
@@ -42,6 +43,7 @@ _COLUMNS = (
     "grouped",
     "uneven",
     "tile_rows",
+    "block_scaled",
     "kernel",
 )
 # Libraries whose constants may differ (topics `matmul_NAME` of a family's data), by the column `kernel`; of the
@@ -49,9 +51,8 @@ _COLUMNS = (
 KERNELS: tuple[str, ...] = (
     "",
     "cutlass",
-    "sglang_block",
     "trtllm_fp8",
-    "trtllm_block",
+    "deepgemm",
     "weight_only",
     "smooth",
     "triton_block",
@@ -73,7 +74,8 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
     A row of a batch of matrices that meet one matrix b counts in m. `aligned_bytes` is what the starts of
     all rows of a, b and out are a multiple of, 16 at most. `grouped` is 0 for one product, else the share that a
     kernel for groups attains of what PyTorch's does; `uneven` how far groups differ in rows, `m` in the
-    mean; `tile_rows` those of the tile where the caller chooses it, else 0; `kernel` a place in `KERNELS`.
+    mean; `tile_rows` those of the tile where the caller chooses it, else 0; `block_scaled` whether operands have a
+    scale for each 128 of k; `kernel` a place in `KERNELS`.
     """
     if len(inputs) < 2 or not outputs or not outputs[0].elements:
         return None
@@ -101,6 +103,7 @@ def features(op: Op, inputs: Specs, outputs: Specs, cost: Cost) -> Features | No
         float(not _last_is_contiguous(b)),
         float(PIPES.index(_pipe(str(op.attrs.get("compute") or a.dtype), item_bytes(a)))),
         float(op.kind == "grouped_matmul"),
+        0.0,
         0.0,
         0.0,
         0.0,
@@ -234,7 +237,9 @@ def _rates(x: Columns, device: Device) -> _Rates:
     fma_s = x.flop_floor_s * device.units / (x["m"] * x["n"] * x["k"] * x["batch"])
     fma_s = fma_s / np.array([c(f"matmul.share_{name}") for name in PIPES])[pipe]
     # PyTorch's own kernel, one tile for all groups of any size: no library chooses for each.
-    fma_s = np.where(x["grouped"] > 0, fma_s / (c("matmul.grouped_share") * np.maximum(x["grouped"], 1e-9)), fma_s)
+    fma_s = np.where(x["grouped"] > 0, fma_s / (c("matmul.grouped_share") * _engine_share(x, c)), fma_s)
+    # Where the matrix engine takes no scales, the ordinary cores scale and add every result of a block of k.
+    fma_s = fma_s + x["block_scaled"] * (c("matmul.scaling_clocks") * tick / _SCALED_K)
     step = np.where(older, c("matmul.older_step_clocks"), c("matmul.step_clocks"))
     step = np.where(pipe == PIPES.index("fp32"), c("matmul.vector_step_clocks"), step)
     store = np.where(older, c("matmul.older_store_bytes_per_clock"), c("matmul.store_bytes_per_clock"))
@@ -269,6 +274,12 @@ def _rates(x: Columns, device: Device) -> _Rates:
     )
 
 
+def _engine_share(x: Columns, c: Constants) -> Number:
+    """What the caller says that its kernel attains of PyTorch's, unless that library's own constants tell."""
+    library = KERNELS[int(x["kernel"].flat[0])] if x["kernel"].size else ""  # of all rows: `by_library`
+    return 1.0 if library and f"matmul_{library}.grouped_share" in c.values else np.maximum(x["grouped"], 1e-9)
+
+
 def _power_s(x: Columns, device: Device, pipe: np.ndarray) -> Number:
     """Time in which the card's power pays for the energy of the multiply-adds; 0 where it is not stated.
 
@@ -295,8 +306,7 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
     down, across = _tiles_down(x, tm), np.ceil(n / tn)
     tiles = down * across * batch
     work_s = k * (tm * tn) * rates.fma_s
-    empty = 1.0 - np.minimum(m / (down * tm), 1.0)
-    chain_s = k * rates.step_s * (1.0 + device.constants("matmul.empty_factor") * empty)
+    chain_s = k * rates.step_s
     if np.ndim(rates.load_a_s):
         work_s = _beside(work_s, k * (tm * rates.load_a_s + tn * rates.load_b_s))
     idle = np.minimum(np.floor(device.units / tiles), device.constants("matmul.split_most"))
@@ -307,7 +317,8 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
     # A block that has its unit alone cannot fill it; the more of them share it the less it idles.
     filled = np.minimum(device.constants("matmul.alone_share") * np.clip(resident, 1.0, blocks), 1.0)
     busy_s = blocks * work_s / (parts * filled)
-    loaded_bytes = (across * m * x["item_bytes"] + down * n * x["b_item_bytes"]) * k * batch
+    rows = m + device.constants("matmul.whole_tiles") * np.maximum(down * tm - m, 0.0)
+    loaded_bytes = (across * rows * x["item_bytes"] + down * n * x["b_item_bytes"]) * k * batch
     cache_s = loaded_bytes * rates.reused_s + rates.once_s
     store_s = blocks * (np.minimum(tm, m) * np.minimum(tn, n) * rates.store_s + rates.tile_s)
     body_s = _beside(busy_s, cache_s, turns * chain_s / parts) + store_s
