@@ -33,6 +33,12 @@ MINIMAX: dict[str, Any] = {
     "intermediate_size": 9216, "num_attention_heads": 64, "num_experts_per_tok": 2, "num_hidden_layers": 80,
     "num_key_value_heads": 8, "num_local_experts": 32, "tie_word_embeddings": False, "vocab_size": 200064,
 }  # fmt: skip
+LONGCAT: dict[str, Any] = {
+    "model_type": "longcat_flash", "expert_ffn_hidden_size": 2048, "ffn_hidden_size": 12288, "hidden_size": 6144,
+    "kv_lora_rank": 512, "moe_topk": 12, "n_routed_experts": 512, "num_attention_heads": 64, "num_layers": 28,
+    "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "tie_word_embeddings": False,
+    "v_head_dim": 128, "vocab_size": 131072, "zero_expert_num": 256, "zero_expert_type": "identity",
+}  # fmt: skip
 FALCON: dict[str, Any] = {
     "model_type": "falcon_h1", "head_dim": 128, "hidden_size": 5120, "intermediate_size": 21504,
     "mamba_d_ssm": 4096, "mamba_d_state": 256, "mamba_n_groups": 2, "mamba_n_heads": 32, "num_attention_heads": 20,
@@ -89,6 +95,26 @@ def test_lightning_layers_project_four_times_and_keep_a_state_a_head() -> None:
     assert memory.cache_bytes_per_token(model, Layout(), precision("bf16")) == 10 * 2 * 8 * 128 * 2
     with pytest.raises(RooflabError, match="64 heads over 48 tensor-parallel ranks"):
         StepModel(model, rooflab.machine("h200-sxm"), layout=Layout(tensor=48))
+
+
+def test_layers_of_longcat_are_two_of_which_one_has_experts_that_may_do_nothing() -> None:
+    """28 layers as 56: 512 experts and 256 that give back, 12 of 768 chosen, so 8 of the 512 in the mean."""
+    model = made(LONGCAT)
+    assert [(block.count, type(block.feed).__name__) for block in model.blocks] == [(28, "Experts"), (28, "Mlp")]
+    assert model.notes() == ()
+    latent = 6144 * (1536 + 576) + 1536 + 512 + 1536 * 64 * 192 + 512 * 64 * 256 + 64 * 128 * 6144
+    dense, expert = 3 * 6144 * 12288, 3 * 6144 * 2048
+    layer = 2 * (latent + dense + 2 * 6144) + 512 * expert + 768 * 6144
+    assert model.parameters == 28 * layer + 2 * 131072 * 6144 + 6144
+    assert 560e9 < model.parameters < 563e9  # "560B total" of arXiv:2509.01322, and 27B at work in the mean
+    assert 26e9 < model.active_parameters < 28.5e9
+    (route,) = kernels(LONGCAT, DECODE, "route")
+    assert float(np.sum(route.count * route.flop)) == pytest.approx(28 * 2 * 16 * 6144 * 768)
+    ups = [
+        each for each in StepModel(model, rooflab.machine("h200-sxm")).kernels(DECODE) if each.layer == "experts"
+    ]
+    flop = sum(float(np.sum(each.count * each.flop)) for each in ups) - float(np.sum(route.count * route.flop))
+    assert flop == pytest.approx(28 * 2 * 16 * (8 * expert + dense))
 
 
 def test_a_list_of_kinds_that_ends_early_is_one_line() -> None:

@@ -141,7 +141,7 @@ def _expert_bytes(model: Architecture, feed: Experts, layout: Layout, precision:
     each = Mlp(feed.inner, feed.gated, feed.bias).parameters(model.hidden)
     routed = each * -(-feed.count // layout.experts) / layout.expert_tensor_ranks * precision.experts.nbytes
     shared = Mlp(feed.shared, feed.gated).parameters(model.hidden) / layout.tensor if feed.shared else 0.0
-    return routed + shared * precision.linear.nbytes + feed.count * model.hidden * 2.0
+    return routed + shared * precision.linear.nbytes + feed.scored * model.hidden * 2.0
 
 
 def cache_bytes_per_token(model: Architecture, layout: Layout, precision: Precision) -> float:

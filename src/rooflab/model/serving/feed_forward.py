@@ -59,7 +59,7 @@ def _experts(run: Run, feed: Experts, count: float) -> list[Kernel]:
     tokens, layer = run.all_tokens, "experts"
     made: list[Kernel] = []
     mine = run.tokens
-    made.append(product(layer, "route", count, mine, float(feed.count), hidden, run.precision.embedding))
+    made.append(product(layer, "route", count, mine, float(feed.scored), hidden, run.precision.embedding))
     if layout.stage_ranks > layout.tensor:
         made += _exchanged(run, feed, count)
     rows, active = load(feed, layout.experts, tokens, run.extras.imbalance)

@@ -184,8 +184,8 @@ def experts(run: Run, feed: Experts, count: float, rows: Number, active: Number)
     layer, hidden, tokens = "experts", float(run.model.hidden), np.asarray(run.tokens, float)
     stored, inner = run.precision.experts, feed.inner / run.layout.expert_tensor_ranks
     chosen = float(feed.chosen)
-    made = product(run, layer, "route", count, tokens, float(feed.count), hidden, run.precision.embedding)
-    made.append(pass_over(layer, "choose", count, tokens * feed.count))
+    made = product(run, layer, "route", count, tokens, float(feed.scored), hidden, run.precision.embedding)
+    made.append(pass_over(layer, "choose", count, tokens * feed.scored))
     if not joins(run):
         made.append(pass_over(layer, "softmax and weights of those chosen", count * 2.0, tokens * chosen))
     made.append(_sorted(layer, count, np.where(tokens > 1, tokens, 0.0), chosen, 2.0 + feed.gated))

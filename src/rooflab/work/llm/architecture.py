@@ -36,6 +36,8 @@ class Experts:
         shared: inner size of what every token meets beside them; 0 for none.
         shared_gate: whether a gate of one number weighs what they give.
         bias, router_bias: whether experts and router have one.
+        idle: what the router may choose beside them that gives back what it gets (LongCat's zero-computation
+            experts); `chosen` counts without these, in the mean.
         repeated: share of the choices that fall on experts which other tokens of a step chose too, beyond chance.
     """
 
@@ -47,13 +49,19 @@ class Experts:
     shared_gate: bool = False
     bias: bool = False
     router_bias: bool = False
+    idle: int = 0
     repeated: float = 0.0
+
+    @property
+    def scored(self) -> int:
+        """How many the router tells apart."""
+        return self.count + self.idle
 
     def parameters(self, hidden: int) -> int:
         """Of all experts, what is shared, and the router."""
         each = Mlp(self.inner, self.gated, self.bias).parameters(hidden)
         shared = Mlp(self.shared, self.gated).parameters(hidden) if self.shared else 0
-        return self.count * each + shared + self.count * (hidden + self.router_bias) + hidden * self.shared_gate
+        return self.count * each + shared + self.scored * (hidden + self.router_bias) + hidden * self.shared_gate
 
     def active_parameters(self, hidden: int) -> int:
         """Of what one token meets."""

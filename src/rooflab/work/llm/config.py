@@ -66,7 +66,7 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
     hidden = fields.size("hidden_size")
     each_layer = [
         (layers.mixer_of(family, word, fields, number), feeds.feed_of(family, word, fields, number))
-        for number in range(fields.layers())
+        for number in range(fields.layers() * family.parts)
     ]
     cross = layers.cross_of(family, fields)
     parallel = fields.flag("use_parallel_residual", family.parallel)

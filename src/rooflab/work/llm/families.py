@@ -19,6 +19,7 @@ class Family(NamedTuple):
         table: rows of the table of positions beyond the stated ones; None for no table.
         tied: whether the head shares the embedding's table, where no field says.
         mixer, feed: which reader makes them, see `config`.
+        parts: layers here that a file counts as one.
         head_bias: whether the head has a bias.
     """
 
@@ -35,6 +36,7 @@ class Family(NamedTuple):
     tied: bool = False
     mixer: str = "attention"
     feed: str = "any"
+    parts: int = 1
     head_bias: bool = False
 
 
@@ -99,6 +101,7 @@ FAMILIES: dict[str, Family] = {
     "deepseek_v3": _DEEPSEEK,
     "deepseek_v32": _DEEPSEEK,
     "deepseek_v4": Family(mixer="compressed", feed="deepseek"),
+    "longcat_flash": Family(mixer="latent", feed="longcat", parts=2),
     "kimi_linear": Family(mixer="kimi", feed="deepseek"),
     "kimi_k2": _DEEPSEEK,
     "kimi_k25": _DEEPSEEK,
@@ -165,6 +168,7 @@ ALIASES: dict[str, str] = {
     "llama4_text": "llama4",
     "gemma3_text": "gemma3",
     "gemma4_text": "gemma4",
+    "gemma4_unified_text": "gemma4",
     "qwen3_5_text": "qwen3_5",
     "qwen3_5_moe_text": "qwen3_5_moe",
     "qwen2_vl_text": "qwen2_vl",

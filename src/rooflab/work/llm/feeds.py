@@ -16,6 +16,7 @@ def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Exp
         "llama4": _llama4, "nemotron_h": _nemotron, "jamba": _jamba, "granite": _granite, "ernie": _ernie,
         "hunyuan": _hunyuan, "gemma4": _gemma4,
         "chosen": _chosen_feed, "lfm2": _lfm2, "halved": _halved,
+        "longcat": _longcat,
     }  # fmt: skip
     if family.feed == "none":
         return None
@@ -150,6 +151,25 @@ def _lfm2(family: Family, fields: Fields, number: int) -> Mlp:
 def _halved(family: Family, fields: Fields, number: int) -> Mlp:
     """As wide as half of what is stated, which counts gate and input together (Qwen's modeling_qwen.py)."""
     return Mlp(fields.size("intermediate_size") // 2, bias=not fields.flag("no_bias", True))
+
+
+def _longcat(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    """A layer is two of attention and a dense part each; experts stand beside the first's (arXiv:2509.01322).
+
+    Of what the router chooses some give back what they get: of experts as many run as chance would have.
+    """
+    dense = fields.size("intermediate_size")
+    if number % 2:
+        return Mlp(dense)
+    count, idle = fields.size("num_local_experts"), fields.count("zero_expert_num")
+    return Experts(
+        count=count,
+        chosen=max(1, round(fields.size("num_experts_per_tok") * count / (count + idle))),
+        inner=fields.size("moe_intermediate_size"),
+        shared=dense,
+        router_bias=fields.flag("router_bias"),
+        idle=idle,
+    )
 
 
 def _gemma4(family: Family, fields: Fields, number: int) -> Mlp | Experts:

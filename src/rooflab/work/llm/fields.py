@@ -23,7 +23,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     ),
     "num_local_experts": ("num_experts", "n_routed_experts", "moe_num_experts"),
     "num_experts_per_tok": ("num_experts_per_token", "moe_topk", "top_k_experts", "experts_per_token"),
-    "moe_intermediate_size": ("expert_intermediate_size",),
+    "moe_intermediate_size": ("expert_intermediate_size", "expert_ffn_hidden_size"),
     "n_shared_experts": ("num_shared_experts", "moe_num_shared_experts"),
     "first_k_dense_replace": ("num_dense_layers",),
 }  # fmt: skip

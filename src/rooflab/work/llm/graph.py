@@ -284,7 +284,7 @@ def _feed(make: Maker, hidden: int, feed: Mlp | Experts, x: int, rows: int, modu
     if isinstance(feed, Mlp):
         return _dense(make, hidden, feed, x, rows, module)
     chosen = rows * feed.chosen
-    make.linear(x, rows, (feed.count,), hidden, f"{module}.router", make.precision.embedding, feed.router_bias)
+    make.linear(x, rows, (feed.scored,), hidden, f"{module}.router", make.precision.embedding, feed.router_bias)
     # Experts that so many draws meet, in the mean.
     met = round(feed.count * (1 - (1 - feed.chosen / feed.count) ** rows))
     active = max(1, min(met, chosen, feed.count))
