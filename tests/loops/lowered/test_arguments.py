@@ -57,7 +57,7 @@ def test_what_is_no_such_call_has_no_arguments(text):
 
 def test_a_ring_holds_what_a_function_was_called_with_in_order(monkeypatch):
     seen = {}
-    monkeypatch.setattr(arguments, "dearer", lambda rings: seen.update(rings) or {})
+    monkeypatch.setattr(arguments, "dearer", lambda rings, _: seen.update(rings) or {})
     x = np.random.default_rng(0).random(1000)
     profile.take(sines, (x, np.zeros(1000)))
     ring = seen["call sin fp64"]
@@ -67,7 +67,7 @@ def test_a_ring_holds_what_a_function_was_called_with_in_order(monkeypatch):
 
 def test_a_ring_holds_the_second_argument_too(monkeypatch):
     seen = {}
-    monkeypatch.setattr(arguments, "dearer", lambda rings: seen.update(rings) or {})
+    monkeypatch.setattr(arguments, "dearer", lambda rings, _: seen.update(rings) or {})
     profile.take(powers, (np.random.default_rng(0).random(1000), np.zeros(1000)))
     assert seen["call pow fp64"].values[1][:1000].tolist() == [2.5] * 1000
 
@@ -82,6 +82,10 @@ def test_few_arguments_are_repeated_and_fewer_are_not_timed(monkeypatch):
     arguments.dearer(rings)
     assert sorted(given) == ["call log fp64", "call sin fp64"]
     assert given["call sin fp64"][0].tolist() == [*range(100), *range(28)]
+    assert given["call log fp64"][0].tolist() == list(range(arguments.KEPT))
+    # of two threads each has half of them
+    arguments.dearer(rings, threads=2)
+    assert given["call sin fp64"][0].tolist() == [*range(50), *range(14)]
     assert given["call log fp64"][0].tolist() == list(range(arguments.KEPT))
 
 

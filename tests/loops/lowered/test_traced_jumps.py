@@ -5,10 +5,14 @@ import ctypes
 import numba
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from llvmlite import binding
+from numba import prange
 from numba.typed import List
 
 from rooflab.loops.lowered import core_loops, machine_code, profile, traced_jumps
+from rooflab.machines.bench.experiments import thread_teams
 
 pytestmark = pytest.mark.skipif(
     not binding.get_process_triple().startswith(("x86_64", "amd64")), reason="only the assembly of x86 is traced"
@@ -211,3 +215,40 @@ def test_letters_are_loaded_once_each_however_their_code_was_copied():
     found = core_loops.found_in(numba.njit(words), (texts,))
     loads = [each.operations.get("load integer", 0.0) for each in found if each.line and each.passes]
     assert sum(loads) == pytest.approx(801, abs=8)
+
+
+@given(length=st.integers(0, 500), threads=st.integers(1, 5), entries=st.integers(0, 9))
+def test_threads_have_all_of_a_trace_between_them_each_in_order(length, threads, entries):
+    parts = traced_jumps.dealt(np.arange(length), threads, entries)
+    assert len(parts) == threads
+    assert sorted(np.concatenate(parts).tolist()) == list(range(length))
+    assert all((np.diff(part) > 0).all() for part in parts)
+
+
+def test_each_thread_has_its_part_of_each_entry():
+    one, other = traced_jumps.dealt(np.arange(12), 2, 3)
+    assert one.tolist() == [0, 1, 4, 5, 8, 9]
+    assert other.tolist() == [2, 3, 6, 7, 10, 11]
+
+
+def above_half(x, out):
+    for i in prange(x.shape[0]):
+        n = 0
+        while n < x[i]:
+            n += 1 + n % 3
+        out[i] = n
+
+
+@pytest.mark.slow
+def test_what_is_too_long_to_learn_for_one_core_is_not_for_each_of_four(monkeypatch):
+    args = np.random.default_rng(0).integers(0, 3, 200_000), np.zeros(200_000)
+
+    def missed(threads):
+        monkeypatch.setattr(thread_teams, "most", lambda: threads)
+        found = profile.take(numba.njit(parallel=True)(above_half), args, spread=True)
+        return sum(one.missed for each in found for held in (each.jumps or {}).values() for one in held)
+
+    alone, together = missed(1), missed(4)
+    # 200,000 trips in one of three ways: one predictor learns hardly any, each of four nearly all of 50,000
+    assert alone > 50_000
+    assert together < alone / 2

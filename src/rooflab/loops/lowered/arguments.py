@@ -64,14 +64,16 @@ def noted(instruction: Instruction, rings: Mapping[str, Ring], number: int) -> l
     return [*lines, f"  {name}.n = add i64 {name}, {lanes}", f"  store i64 {name}.n, {where}"]
 
 
-def dearer(rings: Mapping[str, Ring]) -> dict[str, float]:
+def dearer(rings: Mapping[str, Ring], threads: int = 1) -> dict[str, float]:
     """How many times as long functions take here for those arguments as for usual ones, by kind.
+
+    Of several threads each has its part of the arguments, and foretells what those of its own do.
 
     Beside a function's time and latency also those without wrongly foretold branches (`core_operations.dearer`).
     """
     given = {}
     for kind, ring in rings.items():
-        count = min(int(ring.counted[0]), KEPT)
+        count = min(int(ring.counted[0]) // threads, KEPT)
         if count >= _FEW:
             whole = 1 << (count - 1).bit_length()
             given[kind] = tuple(np.resize(row[:count], whole) for row in ring.values)

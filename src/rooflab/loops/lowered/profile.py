@@ -33,6 +33,7 @@ from rooflab.loops.read.arguments import copies_of
 from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.bench.experiments.core_programs import vector_bytes
 
+_STARTS = "@numba_parallel_for("  # numba's function that has a team run a loop
 SPREAD = "__numba_parfor_gufunc"  # in the names of functions that numba makes of loops over prange
 _CONDITIONAL = re.compile(r"^\s*br i1 (?P<test>%\S+|true|false), label (?P<yes>%\S+), label (?P<no>%\S+?)(?:,|$)")
 _POINTER = re.compile(r"(?:load|store) .*?ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@\S+?),")
@@ -139,8 +140,9 @@ def take(fn: Any, values: tuple[Any, ...], spread: bool = False) -> tuple[Profil
     boxed: list[int] = []
     again = call_on_copies if traced_jumps.repeatable(values) else None
     why = "" if again else "its arguments are not all numbers, arrays and records"
+    threads = thread_teams.most() if spread else 1
     with thread_teams.at_most(1 if spread else None):
-        first, *others = run(chosen, ir, call, jumping=again, untraced=why)
+        first, *others = run(chosen, ir, call, jumping=again, untraced=why, threads=threads)
     return first._replace(boxed=boxed[-1]), *others
 
 
@@ -208,6 +210,7 @@ def run(
     assembly: str = "",
     jumping: Callable[[Any], None] | None = None,
     untraced: str = "",
+    threads: int = 1,
 ) -> tuple[Profile, ...]:
     """The profiles of the functions `chosen` of the module `ir`, of one run.
 
@@ -218,6 +221,7 @@ def run(
         assembly: what another compiler made of the module; "" for LLVM's own.
         jumping: makes the same run on other copies of its data, for the jumps of LLVM's own assembly of `ir`.
         untraced: why there is no `jumping`.
+        threads: of a team that it is the code of, whose cores each learn their own part of the run.
     """
     own = machine_code.written(ir) if jumping is not None or not assembly else ""
     traced = traced_jumps.take(own, jumping) if jumping is not None and own else None
@@ -248,14 +252,15 @@ def run(
     if traced is None:
         _ask_again(engine, state, branches)
     stored = [each.text for each in accesses]
-    dearer = arguments.dearer(rings)
-    taken = tuple(
-        _profile(each, ir, passes, branches, notes, stored, split)._replace(dearer=dearer) for each in counted
-    )
+    taken = tuple(_profile(each, ir, passes, branches, notes, stored, split) for each in counted)
+    entries = _entries(taken)
+    threads = threads if entries else 1
+    dearer = arguments.dearer(rings, threads)
+    taken = tuple(each._replace(dearer=dearer) for each in taken)
     if traced is None:
         why = untraced or "machine code is read of x86 alone"
         return tuple(each._replace(untraced=why) if _jumps_more(each) else each for each in taken)
-    missed = traced_jumps.missed(traced, engine, held)
+    missed = traced_jumps.missed(traced, engine, held, threads, entries)
     code = machine_code.of_assembly(own)
     if not assembly:
         taken = tuple(
@@ -272,6 +277,17 @@ def run(
     return tuple(
         each._replace(jumps=found, untraced="" if found is not None else "its machine code was not found")
         for each, found in zip(taken, jumps, strict=True)
+    )
+
+
+def _entries(taken: tuple[Profile, ...]) -> int:
+    """How often a loop over prange was entered."""
+    return sum(
+        each.passes.get(label, 0)
+        for each in taken
+        for label, block in each.function.blocks.items()
+        for one in block.instructions
+        if one.opcode == "call" and _STARTS in one.text
     )
 
 

@@ -9,6 +9,7 @@ below the stack are left as they are. x86 alone, as in `machine_code`.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -159,34 +160,46 @@ def take(assembly: str, call: Callable[[Any], None]) -> Traced:
     return Traced(jumps, ran[: len(jumps)], trace[:noted].copy())
 
 
-def missed(traced: Traced, engine: Any, held: Any) -> tuple[int, ...]:
-    """How often each jump is foretold wrongly in a later run on the same data.
+def missed(traced: Traced, engine: Any, held: Any, threads: int = 1, entries: int = 1) -> tuple[int, ...]:
+    """How often each jump is foretold wrongly in a later run on the same data, by all threads together.
 
     Args:
-        traced: a run.
+        traced: a run, on one thread.
         engine: one that holds what `profile` notes branches with.
         held: its words, of which the first two become addresses of a predictor's state and of its rows.
+        threads: that each run a part of each entry on a core of their own, which has that part alone to learn.
+        entries: how often a team starts.
     """
     trace, of_jump = compared(traced)
-    rows = np.zeros((max(1, len(of_jump)), predictor.BRANCH_WORDS), np.int64)
-    state = predictor.fresh()
     piece = np.empty(predictor.MOST_AGAIN, np.int64)
-    state[predictor.NOTED] = piece.ctypes.data
-    held[0], held[1] = state.ctypes.data, rows.ctypes.data
     see = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("rl_again"))
+    wrong = np.zeros(len(traced.jumps))
+    for own in dealt(trace, threads, entries):
+        rows = np.zeros((max(1, len(of_jump)), predictor.BRANCH_WORDS), np.int64)
+        state = predictor.fresh()
+        state[predictor.NOTED] = piece.ctypes.data
+        held[0], held[1] = state.ctypes.data, rows.ctypes.data
 
-    def once() -> None:
-        for first in range(0, len(trace), len(piece)):
-            some = trace[first : first + len(piece)]
-            piece[: len(some)] = some
-            see(len(some))
+        def once(own: np.ndarray = own) -> None:
+            for first in range(0, len(own), len(piece)):
+                some = own[first : first + len(piece)]
+                piece[: len(some)] = some
+                see(len(some))
 
-    once()
-    if len(trace) <= predictor.MOST_AGAIN:
-        predictor.ask_again(once, state, rows)
-    wrong = np.bincount(of_jump, rows[: len(of_jump), predictor.MISSED], len(traced.jumps))
+        once()
+        if len(own) <= predictor.MOST_AGAIN:
+            predictor.ask_again(once, state, rows)
+        wrong += np.bincount(of_jump, rows[: len(of_jump), predictor.MISSED], len(traced.jumps))
     noted = np.bincount(traced.trace[traced.trace >= 0] >> 1, minlength=len(traced.jumps))
     return tuple(np.rint(wrong * traced.ran / np.maximum(1, noted)).astype(int).tolist())
+
+
+def dealt(trace: np.ndarray, threads: int, entries: int) -> list[np.ndarray]:
+    """The trace of each thread: its part of each entry, all taken to be alike."""
+    pieces = max(1, min(entries, len(trace) // threads)) * threads
+    edges = np.arange(pieces + 1) * len(trace) // pieces
+    parts = [trace[first:last] for first, last in itertools.pairwise(edges.tolist())]
+    return [np.concatenate(parts[thread::threads]) for thread in range(threads)]
 
 
 def compared(traced: Traced) -> tuple[np.ndarray, np.ndarray]:
