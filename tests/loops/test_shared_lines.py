@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+
 import numpy as np
 import pytest
 from numba import prange
 
 from rooflab.cachesim.coherence.layout import READS, WRITES
-from rooflab.loops import prange_lines, shared_lines
+from rooflab.errors import RooflabError
+from rooflab.loops import parallel, prange_lines, shared_lines
 from rooflab.loops.understanding import understand
 from rooflab.types.loop import Region
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
@@ -104,6 +107,46 @@ def test_threads_with_many_trips_are_not_looked_at():
     assert not prange_lines.may_matter(regions, 2, 12_000)
     assert prange_lines.may_matter(regions, 64, 12_000)
     assert prange_lines.of(loop, loop.source.tree, regions, 2, simulated(12_000)) == ()
+
+
+def rows(x, out):
+    for i in prange(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = x[i] + j
+
+
+def columns(x, out):
+    for i in prange(out.shape[1]):
+        for j in range(out.shape[0]):
+            out[j, i] = x[i] + j
+
+
+@pytest.mark.parametrize(
+    ("fn", "shape", "recorded"),
+    [
+        # 8 trips a thread of 64 bytes: 512
+        (rows, (16, 8), False),
+        (rows, (16, 7), True),
+        (rows, (14, 8), True),
+        # rows are written by all
+        (columns, (8, 16), True),
+    ],
+)
+def test_threads_that_write_many_lines_of_rows_of_their_own_are_not_looked_at(fn, shape, recorded, monkeypatch):
+    seen = []
+
+    def noted(*given):
+        seen.append(given)
+        raise RooflabError("enough")
+
+    monkeypatch.setattr(parallel, "recorded", noted)
+    trips = shape[0] if fn is rows else shape[1]
+    loop = understand(fn, (np.ones(trips), np.zeros(shape)))
+    line = next(each.lineno for each in loop.source.tree.body if isinstance(each, ast.For))
+    regions = (Region(line=line, last_line=line, variable="i", entries=1, trips=trips),)
+    assert prange_lines.may_matter(regions, 2, 1000)
+    assert prange_lines.of(loop, loop.source.tree, regions, 2, simulated(1000)) == ()
+    assert bool(seen) == recorded
 
 
 def simulated(accesses):

@@ -244,7 +244,8 @@ def _own(node: ast.AST, inner: list[ast.For | ast.While]) -> Iterator[ast.AST]:
         yield from _own(child, inner)
 
 
-@njit(nogil=True, cache=True)
+# compiled with this module, once and for all loops: the number of loops inside is a constant where it is called
+@njit("void(float64[:, ::1], float64[:, ::1], int64, int64)", nogil=True, cache=True)
 def _close(notes: np.ndarray, so_far: np.ndarray, trips: int, loops: int) -> None:
     """Add a run of the loop to its notes: `so_far[k]` is the work and the passes before trip k, the last all."""
     notes[0, _ENTRIES] += 1
