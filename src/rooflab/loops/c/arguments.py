@@ -128,7 +128,7 @@ def _array(where: str, kind: CType, to: CType, value: Any) -> Any:
         raise RooflabError(f"{where} has no element (shape {value.shape}), expected some")
     if isinstance(value, np.ma.MaskedArray):
         raise RooflabError(f"{where} is masked, expected a plain array: .filled(0)")
-    if not _fits(to, value.dtype):
+    if not (_fits(to, value.dtype) or _holds_rows(to, value)):
         known = to.kind in _KINDS and hasattr(np, _dtype(to))
         if to.kind in _KINDS and not known:
             raise RooflabError(f"{where} is of type {kind.text}, which NumPy has no type of elements for")
@@ -173,6 +173,41 @@ def _fits(to: CType, dtype: np.dtype) -> bool:
         fields: Any = dtype.fields
         return all(places.get(name, fields[name][1]) == fields[name][1] for name in dtype.names)
     return dtype.kind == _KINDS.get(to.kind) and dtype.itemsize == to.nbytes
+
+
+def _holds_rows(to: CType, value: np.ndarray) -> bool:
+    """Whether an array of plain numbers lies as structures `to` do: each a row of it, or a complex number."""
+    made = _numbers(to) if to.kind == "struct" else None
+    if made is None or not value.flags.c_contiguous:
+        return False
+    number, count = made
+    if _fits(number, value.dtype):
+        return count in (1, value.size) or (value.ndim > 1 and value.shape[-1] == count)
+    pair = number.kind == "float" and count == 2 and value.dtype.kind == "c"
+    return pair and value.dtype.isnative and value.dtype.itemsize == to.nbytes
+
+
+def _numbers(of: CType) -> tuple[CType, int] | None:
+    """The numbers that a type is made of, all alike and without gaps, and how many; None of any other type."""
+    if of.kind in _KINDS:
+        return (of, 1) if of.nbytes else None
+    if of.kind == "array" and of.to is not None:
+        made = _numbers(of.to)
+        return None if made is None or not of.nbytes else (made[0], of.nbytes // made[0].nbytes)
+    if of.kind != "struct" or not of.members:
+        return None
+    parts = [(at, _numbers(each)) for _, at, each in of.members]
+    end, first = 0, parts[0][1]
+    for at, made in parts:
+        if (
+            made is None
+            or first is None
+            or at != end
+            or (made[0].kind, made[0].nbytes) != (first[0].kind, first[0].nbytes)
+        ):
+            return None
+        end += made[0].nbytes * made[1]
+    return (first[0], end // first[0].nbytes) if first is not None and end == of.nbytes else None
 
 
 def _dtype(to: CType) -> str:

@@ -314,7 +314,8 @@ class Planner:
         half = _HALF.search(self.pointers.text(match["pointer"]))
         if half and half["part"] == "1" and half["base"] in self.whole:
             return
-        if size is not None and (half or match["complex"]):
+        # a second half whose first is reached otherwise is an access of its own
+        if size is not None and (match["complex"] or (half and half["part"] == "0")):
             size *= 2
         if not self.counts(roots):
             return
