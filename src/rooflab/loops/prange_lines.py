@@ -83,7 +83,8 @@ def _writes_own_rows(loop: Understood, tree: ast.FunctionDef, region: Region, th
             if each.id == variable:
                 return False
             continue
-        array = arrays.get(base.id) if isinstance(base := root(each), ast.Name) else None
+        base = root(each) if isinstance(each, ast.Subscript) else None
+        array = arrays.get(base.id) if isinstance(base, ast.Name) else None
         if array is None or not array.flags.c_contiguous or not isinstance(each, ast.Subscript):
             return False
         first = indices(each)[0]
