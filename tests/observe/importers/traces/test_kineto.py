@@ -111,6 +111,52 @@ def test_times_that_cannot_be_true_are_dropped_and_counted(tmp_path):
     ]
 
 
+def halves(event: dict, *within: dict) -> list[dict]:
+    """An event as its beginning and its end, with what happens in between."""
+    begin = {key: value for key, value in event.items() if key != "dur"} | {"ph": "B"}
+    end = {"ph": "E", "pid": event["pid"], "tid": event["tid"], "ts": event["ts"] + event["dur"]}
+    return [begin, *within, end]
+
+
+def test_an_event_may_be_told_by_its_beginning_and_its_end(tmp_path):
+    inner = kernel(3, 2)
+    plain = kineto.load(file(tmp_path, kernel(1, 8), inner, kernel(20, 5)))
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    pairs = kineto.load(file(folder, *halves(kernel(1, 8), *halves(inner)), kernel(20, 5)))
+    assert sorted(pairs.kernels.duration_s) == sorted(plain.kernels.duration_s)
+    assert sorted(pairs.kernels.start_s) == sorted(plain.kernels.start_s)
+    assert pairs.dropped == ()
+
+
+def test_a_pair_in_nanoseconds_beyond_a_float_lasts_as_long(tmp_path):
+    first = 1_790_857_026_000_000_007
+    trace = kineto.load(
+        file(tmp_path, *halves({**kernel(0, 0), "ts": first, "dur": 41}), kernel(0, 0) | {"ts": first})
+    )
+    assert max(trace.kernels.duration_s) == pytest.approx(41e-9)
+
+
+def test_beginnings_without_an_end_and_ends_without_a_beginning_are_counted(tmp_path):
+    first, second = halves(kernel(1, 2)), halves(kernel(5, 2))
+    trace = kineto.load(file(tmp_path, first[1], *second, first[0], {**first[0], "tid": 99}, kernel(9, 1)))
+    assert len(trace.kernels) == 2
+    assert [(one.count, one.why) for one in trace.dropped] == [
+        (3, "begin without an end, or end without a beginning")
+    ]
+
+
+@pytest.mark.parametrize("piece", [300, 1000, 2**20])
+def test_a_pair_may_lie_in_two_pieces_of_the_file(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(kineto, "_PIECE_BYTES", piece)
+    several = [each for at in range(0, 60, 3) for each in halves(kernel(at, 2))]
+    shared = {**kernel(70, 2), "args": {**kernel(70, 2)["args"], "Collective name": "allreduce"}}
+    begin, end = halves(kernel(80, 10), shared)[0], halves(kernel(80, 10))[1]
+    trace = kineto.load(file(tmp_path, *several, begin, shared, *several[:2], end, kernel(100, 3)))
+    assert len(trace.kernels) == 24
+    assert sum(trace.kernels.duration_s) == pytest.approx((21 * 2 + 2 + 10 + 3) * 1e-6)
+
+
 def test_text_for_numbers_and_nanoseconds_beyond_a_float(tmp_path):
     texts = [{**kernel(0, 0), "ts": f"{BASE_US + at}", "dur": "2.5"} for at in (0, 100)]
     trace = kineto.load(file(tmp_path, *texts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 import numpy as np
 
 from rooflab.errors import FileError
+from rooflab.observe.importers.traces.kineto_events import Args, Event, MoreArgs, MoreEvent, Number
 from rooflab.observe.importers.traces.kineto_parts import Parts
 from rooflab.observe.reading.chrome_events import Events, of_another
 from rooflab.observe.reading.collector import collecting_nothing
@@ -25,6 +25,7 @@ from rooflab.observe.reading.columns import (
     whole_numbers_of,
 )
 from rooflab.observe.reading.opened import chunks
+from rooflab.observe.reading.pairs import Pairs
 from rooflab.types.trace import (
     ANNOTATION,
     COPY,
@@ -64,77 +65,10 @@ _NANOSECONDS_FROM = 1e17
 
 _PIECE_BYTES = 2**20  # decoded at once: its events take several times that
 
-_Number = int | float | str | None
-_NO_RAW = msgspec.Raw(b"")
 _SPLIT = b"\0"  # stands in no JSON text
 
 
-class _Args(msgspec.Struct, frozen=True, gc=False):
-    """What is used of an event's arguments; long ones stay text until they are asked for.
-
-    What is not recorded has the value that columns have for it: lists of numbers alone become columns at once.
-    """
-
-    external: Any = msgspec.field(name="External id", default=NONE)
-    older_external: Any = msgspec.field(name="external id", default=NONE)
-    correlation: Any = NONE
-    device: Any = NONE
-    stream: Any = NONE
-    nbytes: Any = msgspec.field(name="bytes", default=math.nan)
-    grid: msgspec.Raw = _NO_RAW
-    block: msgspec.Raw = _NO_RAW
-    registers: _Number = msgspec.field(name="registers per thread", default=None)
-    shared: _Number = msgspec.field(name="shared memory", default=None)
-    sequence: Any = msgspec.field(name="Sequence number", default=NONE)
-    dims: msgspec.Raw = msgspec.field(name="Input Dims", default=_NO_RAW)
-    older_dims: msgspec.Raw = msgspec.field(name="Input dims", default=_NO_RAW)  # PyTorch 1.8
-    types: msgspec.Raw = msgspec.field(name="Input type", default=_NO_RAW)
-    strides: msgspec.Raw = msgspec.field(name="Input Strides", default=_NO_RAW)
-    values: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=_NO_RAW)
-
-
-class _MoreArgs(_Args, frozen=True, gc=False):
-    """What else is used, of exchanges between ranks and of memory."""
-
-    collective: Any = msgspec.field(name="Collective name", default=None)
-    dtype: Any = None
-    elements: Any = msgspec.field(name="In msg nelems", default=None)
-    group: Any = msgspec.field(name="Process Group Name", default=None)
-    members: Any = msgspec.field(name="Process Group Ranks", default=None)
-    size: Any = msgspec.field(name="Group size", default=None)
-    in_group: Any = msgspec.field(name="Seq", default=None)
-    taken: Any = msgspec.field(name="Bytes", default=None)
-    allocated: Any = msgspec.field(name="Total Allocated", default=None)
-    reserved: Any = msgspec.field(name="Total Reserved", default=None)
-    address: Any = msgspec.field(name="Addr", default=None)
-    device_kind: Any = msgspec.field(name="Device Type", default=None)
-    device_number: Any = msgspec.field(name="Device Id", default=None)
-
-
-_NOTHING = _Args()
-_MORE_NOTHING = _MoreArgs()
-
-
-class _Event(msgspec.Struct, frozen=True, gc=False):
-    """An event as it stands in the file; what kind of thing a value is, is checked later."""
-
-    ph: str | None = None
-    cat: str | None = None
-    name: str | None = None
-    pid: _Number = None
-    tid: _Number = None
-    ts: _Number = None
-    dur: _Number = None
-    args: _Args = _NOTHING
-
-
-class _MoreEvent(_Event, frozen=True, gc=False):
-    """An event with `_MoreArgs`."""
-
-    args: _MoreArgs = _MORE_NOTHING
-
-
-# In pieces without these no event has `_MoreArgs`.
+# In pieces without these no event has `MoreArgs`.
 _MORE = (b"Collective name", b"Total Allocated", _MEMORY.encode())
 
 
@@ -154,7 +88,7 @@ def load(path: Path) -> Trace:
     Raises:
         FileError: no trace of Chrome's form, or none of its events could be read.
     """
-    events = Events(chunks(path, chunk_bytes=_PIECE_BYTES), _Event, (_MORE, _MoreEvent))
+    events = Events(chunks(path, chunk_bytes=_PIECE_BYTES), Event, (_MORE, MoreEvent))
     taken = _Taken()
     with collecting_nothing():
         for several in events:
@@ -173,22 +107,27 @@ class _Taken:
 
     def __init__(self) -> None:
         self.seen = self.bad_times = 0
+        self._pairs: Pairs[Event] = Pairs()
         self.clock = Clock()
         self.parts = Parts()
         self.names, self.threads, self.shapes, self.arguments = Table(), Table(), Table(), Table()
         kinds = (("kernels", Kernels), ("calls", Calls), ("launches", Launches))
         self._columns = {name: Columns(cls.__struct_fields__, _DTYPES) for name, cls in kinds}
 
-    def add(self, events: list[_Event]) -> None:
+    def add(self, events: list[Event]) -> None:
         """Keep what is wanted of `events`."""
         self.seen += len(events)
-        kinds: dict[str | None, list[_Event]] = defaultdict(list)
+        kinds: dict[tuple[str | None, type[Event]], list[Event]] = defaultdict(list)
         for event in events:
+            if event.ph in ("B", "E"):
+                event = self._pairs.whole(event)
+                if event is None:
+                    continue
             if event.ph == "X":
-                kinds[event.cat].append(event)
+                kinds[event.cat, type(event)].append(event)
             elif event.name == _MEMORY:
-                kinds[_MEMORY].append(event)
-        for category, several in kinds.items():
+                kinds[_MEMORY, type(event)].append(event)
+        for (category, _), several in kinds.items():
             if category in _KERNELS:
                 self._kernels(several, _KERNELS[category])
             elif category in _CALLS:
@@ -202,7 +141,7 @@ class _Taken:
                 self._kernels(
                     [msgspec.structs.replace(one, args=each) for one, each in zip(old, args, strict=True)], KERNEL
                 )
-            elif category == _MEMORY and isinstance(several[0], _MoreEvent):
+            elif category == _MEMORY and isinstance(several[0], MoreEvent):
                 starts = self.clock.after_base([one.ts for one in several])
                 self.bad_times += self.parts.memory([one.args for one in several], starts, self._threads(several))
             elif category == "python_function":
@@ -211,7 +150,7 @@ class _Taken:
                 if modules:
                     self._calls(modules, MODULE)
 
-    def _timed(self, events: list[_Event]) -> tuple[list[_Event], np.ndarray, np.ndarray]:
+    def _timed(self, events: list[Event]) -> tuple[list[Event], np.ndarray, np.ndarray]:
         """The events whose times can be true, with their starts and durations."""
         starts = self.clock.after_base([one.ts for one in events])
         durations = numbers_of([one.dur for one in events])
@@ -221,18 +160,18 @@ class _Taken:
         self.bad_times += int(np.count_nonzero(~good))
         return [one for one, keep in zip(events, good, strict=True) if keep], starts[good], durations[good]
 
-    def _named(self, events: list[_Event]) -> np.ndarray:
+    def _named(self, events: list[Event]) -> np.ndarray:
         names = self.names
         return np.array([names[one.name] for one in events], np.int32)
 
-    def _threads(self, events: list[_Event]) -> np.ndarray:
+    def _threads(self, events: list[Event]) -> np.ndarray:
         threads = self.threads
         return np.array([threads[one.pid, one.tid] for one in events], np.int32)
 
-    def _kernels(self, events: list[_Event], kind: int) -> None:
+    def _kernels(self, events: list[Event], kind: int) -> None:
         events, starts, durations = self._timed(events)
         args = [one.args for one in events]
-        if args and isinstance(args[0], _MoreArgs):
+        if args and isinstance(args[0], MoreArgs):
             self.parts.kernels(args, starts, durations)
         shapes = self.shapes
         self._columns["kernels"].add(
@@ -251,7 +190,7 @@ class _Taken:
             ),
         )
 
-    def _calls(self, events: list[_Event], kind: int) -> None:
+    def _calls(self, events: list[Event], kind: int) -> None:
         events, starts, durations = self._timed(events)
         args = [one.args for one in events]
         arguments = self.arguments
@@ -274,7 +213,7 @@ class _Taken:
             ),
         )
 
-    def _launches(self, events: list[_Event]) -> None:
+    def _launches(self, events: list[Event]) -> None:
         events, starts, durations = self._timed(events)
         args = [one.args for one in events]
         self._columns["launches"].add(
@@ -326,6 +265,8 @@ class _Taken:
             dropped.append(Dropped(events.broken, "could not be read"))
         if self.bad_times:
             dropped.append(Dropped(self.bad_times, "without a start or a duration that can be true"))
+        if self._pairs.alone:
+            dropped.append(Dropped(self._pairs.alone, "begin without an end, or end without a beginning"))
         if events.cut:
             dropped.append(Dropped(1, "the file ends within its events"))
         return tuple(dropped)
@@ -338,7 +279,7 @@ _DTYPES: dict[str, type] = {
 }
 
 
-def _externals(args: list[_Args]) -> np.ndarray:
+def _externals(args: list[Args]) -> np.ndarray:
     externals = whole_numbers_of([one.external for one in args])
     if (externals == NONE).any():
         older = whole_numbers_of([one.older_external for one in args])
@@ -350,7 +291,7 @@ _LIST = msgspec.json.Decoder(list)
 _SIZES = msgspec.json.Decoder(tuple[int, ...])
 
 
-def _shape(given: tuple[bytes, bytes, _Number, _Number]) -> Shape:
+def _shape(given: tuple[bytes, bytes, Number, Number]) -> Shape:
     grid, block, registers, shared_bytes = given
     return Shape(_sizes(grid), _sizes(block), number(registers), number(shared_bytes))
 
