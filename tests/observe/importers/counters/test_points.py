@@ -146,6 +146,13 @@ def test_a_heading_that_means_two_things_is_said(tmp_path):
     assert any("do not agree" in note for note in found.notes)
 
 
+def test_columns_of_numbers_that_are_not_read_are_named(tmp_path):
+    table = "kernel,time_ms,gflop,Gbps,note,occupancy\na,2,4,7.5,fine,0.5\nb,1,2,3.5,,\n"
+    path = tmp_path / "table.csv"
+    path.write_text(table, encoding="utf-8")
+    assert 'columns that are not read: "Gbps", "occupancy"' in points.load(path).notes
+
+
 def test_totals_are_of_all_calls(tmp_path):
     """10 calls in 12.5 ms, 2000 FLOP each."""
     found = read(tmp_path, "name,calls,total_time_ms,flops", "k,10,12.5,2000")

@@ -124,6 +124,15 @@ def test_headings_over_the_versions(tmp_path, header, row):
     assert found.grid == ((32, 2, 1) if "GridXYZ" in header else None)
 
 
+def test_a_table_of_text_that_ends_within_a_line_loses_that_line(tmp_path):
+    text = (SAMPLES / "table.txt").read_text(encoding="utf-8").rstrip().splitlines()
+    last = max(place for place, line in enumerate(text) if line.strip()[:1].isdigit())
+    whole = sums(SAMPLES / "table.txt")
+    found = sums(written(tmp_path, *text[:last], text[last][:40]))
+    assert [one.name for one in found.rows] == [one.name for one in whole.rows][:-1]
+    assert sum(one.count for one in found.dropped) == 1
+
+
 def test_unusable_rows_are_counted(tmp_path):
     found = sums(
         written(

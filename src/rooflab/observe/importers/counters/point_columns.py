@@ -96,6 +96,13 @@ class Columns(NamedTuple):
     total: bool
     main_memory: bool
 
+    def places(self) -> set[int]:
+        """Of all that are read."""
+        one = (self.time, self.flop, self.rate, self.either, self.moved, self.read, self.written, self.byte_rate)
+        known = {each.place for each in (*one, self.intensity) if each is not None}
+        plain = (self.name, self.runs, self.form, self.device, *self.variants)
+        return known | {each for each in plain if each is not None}
+
 
 def of_header(header: Sequence[str]) -> Columns | None:
     """Where what stands under `header`; None unless there are a name, a time and work."""

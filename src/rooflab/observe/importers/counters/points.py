@@ -67,9 +67,10 @@ def load(path: Path) -> Counters:
             continue
         unusable += table.dropped
         comma = _comma(table)
+        known = columns.places()
         columns, told = resolved(table, columns, comma)
         scale, said = _byte_scale(table, columns)
-        notes |= dict.fromkeys([*told, *said, *_said(columns)])
+        notes |= dict.fromkeys([*told, *said, *_said(columns), *_unread(table, known, comma)])
         alike = _alike(table, columns)
         for row in table.rows[:_MOST_LINES]:
             one = _counted(row, columns, scale, comma, alike)
@@ -142,6 +143,22 @@ def _said(columns: Columns) -> Iterator[str]:
             yield f'bytes are "{columns.byte_rate.title}" times the time'
         elif columns.intensity is not None and (columns.flop or columns.rate):
             yield f'bytes are FLOP over "{columns.intensity.title}"'
+
+
+_MOST_NAMED = 6
+
+
+def _unread(table: Table, known: set[int], comma: bool) -> Iterator[str]:
+    """Columns of numbers whose headings say nothing that is known here."""
+    sample = table.rows[:50]
+    left = [
+        f'"{title.strip()}"'
+        for place, title in enumerate(table.header)
+        if title.strip() and place not in known and any(numeral(row[place], comma) is not None for row in sample)
+    ]
+    if left:
+        named, more = ", ".join(left[:_MOST_NAMED]), len(left) - _MOST_NAMED
+        yield f"columns that are not read: {named}{f' and {more} more' if more > 0 else ''}"
 
 
 def _alike(table: Table, columns: Columns) -> frozenset[str]:

@@ -146,7 +146,7 @@ def _ruled(lines: list[str]) -> Iterator[Table]:
         rows, dropped = [], 0
         for row in itertools.takewhile(lambda row: not _HEADING.search(row), lines[place + 1 :]):
             cells = _cut(row, spans)
-            if numeral(cells[0]) is None:
+            if numeral(cells[0]) is None or not cells[-1]:  # the last is a name: without it the line was cut
                 dropped += 1
             else:
                 rows.append([cell.replace(",", "") if numeral(cell) is not None else cell for cell in cells])
