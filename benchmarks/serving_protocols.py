@@ -144,7 +144,8 @@ def _trtllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float)
     (lengths and 200). DeepSeek's had one prompt, 64 tokens more and one of each client; from 1.2.0rc6 on 8192 at
     least. 1.2.0rc6.post3 is the image of its rows with multi-token prediction, before it 1.1.0rc2.post2 in 2026
     (the same settings of 2025 took twice as long a token): three drafts, one where attention is data-parallel, and
-    1.8 prompts of the stated length. Data-parallel attention balances prompts over the ranks
+    tokens of one prompt of the stated length and of all drafts, there of clients / 4 (fp8: / 8) sequences
+    (dsr1_*_trt_mtp.sh: MAX_NUM_TOKENS). Data-parallel attention balances prompts over the ranks
     (attention_dp_config: enable_balance, timeout_iters 60). Llama's prompts of 1024 tokens with answers of 1024
     wait for fuller steps below eight devices, DeepSeek's in fp8 from 64 clients on.
     """
@@ -159,11 +160,11 @@ def _trtllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float)
     made = made._replace(gathers=layout.data > 1, memory_share=_trtllm_memory(row, layout))
     drafting = row["backend_version"] == "1.1.0rc2.post2" and "measured=2026" in row["silicon_data_source"]
     if drafting or row["backend_version"] == "1.2.0rc6.post3":
-        drafts = 1 if layout.data > 1 else 3
-        running = max(clients / layout.data, 1.0)
+        drafts, ranks = (1, 8 if row["precision"] == "fp8" else 4) if layout.data > 1 else (3, 1)
+        tokens = (drafts + 1) * int(max(clients / ranks, 1.0)) + prompt + 64
         return made._replace(
             speculation=Speculation(drafts, ACCEPTED[drafts]),
-            step_tokens=round((drafts + 1) * running + 1.8 * prompt + 64),
+            step_tokens=-(-tokens // 64) * 64,
         )
     made = made._replace(step_tokens=round(clients) + prompt + 64)
     if row["backend_version"].startswith("1.2"):

@@ -60,6 +60,17 @@ def test_tokens_made_faster_than_one_process_sends_them_are_said_to_wait_for_it(
     assert apart.output_tokens_per_s > 2 * many.output_tokens_per_s  # eight copies have eight processes
 
 
+@pytest.mark.parametrize(
+    ("engine", "precision", "loads"),
+    [("vllm", "exl2_4", False), ("exllamav2", "exl2_4", True), ("vllm", "bnb_nf4", True),
+     ("tensorrt-llm", "bnb_nf4", False), ("tensorrt-llm", "q4_k_m", False), ("llama-cpp", "q4_k_m", True),
+     ("llama-cpp", "bnb_int8", False), ("exllamav2", "q4_0", False), ("vllm", "fp8", True)],
+)  # fmt: skip
+def test_a_format_that_an_engine_does_not_load_is_said(engine, precision, loads):
+    found = rooflab.serve(MODEL, DEVICE, engine=engine, precision=precision, concurrency=1)
+    assert any("does not load" in each for each in found.warnings) != loads
+
+
 def test_a_node_is_filled_with_copies_and_a_device_takes_the_fewest():
     node = rooflab.serve("llama-3.1-70b", "dgx-h100", concurrency=64)
     where = node.deployment

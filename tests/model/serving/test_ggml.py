@@ -53,6 +53,18 @@ def test_a_token_takes_the_kernels_that_its_graph_has() -> None:
     assert starts(step(joins_operations=False), TOKEN) == 32 * (layer + 4) + 4
 
 
+def test_a_layer_that_borrows_keys_makes_none_and_writes_none() -> None:
+    borrowing = dataclasses.replace(LLAMA, blocks=(
+        Block(1, Attention(32, 32, 128, 128), Mlp(11008)),
+        Block(31, Attention(32, 32, 128, 128, borrows=True), Mlp(11008)),
+    ))  # fmt: skip
+    # Of 19 + 2 starts of a layer: k and v with blocks of their input (4), positions of k (1), the cache (1) fewer.
+    assert starts(step(), TOKEN) - starts(step(borrowing), TOKEN) == 31 * 6
+    for batch in (TOKEN, PROMPT):
+        names = {(k.name, k.count) for k in step(borrowing).kernels(batch)}
+        assert {count for name, count in names if name in ("write the cache", "positions of k")} == {1}
+
+
 def test_weights_are_read_once_a_step() -> None:
     for batch in (TOKEN, PROMPT):
         read = sum(float(np.max(np.asarray(k.weight_bytes * k.count))) for k in working(step(), batch))

@@ -57,20 +57,19 @@ def attention(run: Run, a: Attention, count: float) -> list[Kernel]:
     layer = "attention"
     widths = (q * (1 + a.gate), *a.kv_parts(kv_heads))
     made = linear(run, layer, "project to q, k, v", count, tokens, widths, hidden, stored)
-    if a.borrows:
-        k = v = 0.0
+    parts = (("q", q),) if a.borrows else (("q", q), ("k", k))
     if a.bias:
-        made += biased(run, layer, count, tokens * (q + k + v), 3.0)
+        three = (q,) if a.borrows else (q, k, v)
+        made += biased(run, layer, count, tokens * sum(three), float(len(three)))
     if a.qk_norm:
-        made += [pass_over(layer, f"normalise {name}", count, tokens * n) for name, n in (("q", q), ("k", k))]
+        made += [pass_over(layer, f"normalise {name}", count, tokens * n) for name, n in parts]
     if a.rotates:
-        made += [pass_over(layer, f"positions of {name}", count, tokens * n) for name, n in (("q", q), ("k", k))]
+        made += [pass_over(layer, f"positions of {name}", count, tokens * n) for name, n in parts]
     item = run.precision.cache_bytes
-    cached = tokens * (k + v)
-    starts = 1.0 if a.rotates and joins(run) else 2.0  # keys are written with their positions
-    made.append(
-        operation(layer, "write the cache", count, reads=cached * ITEM_BYTES, writes=cached * item, starts=starts)
-    )
+    if not a.borrows:
+        read, written = tokens * (k + v) * ITEM_BYTES, tokens * (k + v) * item
+        starts = 1.0 if a.rotates and joins(run) else 2.0  # keys are written with their positions
+        made.append(operation(layer, "write the cache", count, reads=read, writes=written, starts=starts))
     made += _attend(run, a, count, heads, kv_heads)
     if a.gate:
         made.append(pass_over(layer, "gate the result", count, tokens * q, 2.0))

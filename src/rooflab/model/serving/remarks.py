@@ -10,6 +10,13 @@ from rooflab.model.serving.server import Server
 from rooflab.types.serving import LoadPoint, Replay
 from rooflab.units import duration, si
 
+# Engines that load weights stored so, by how their names begin (vLLM's and SGLang's documentation of quantisation:
+# bitsandbytes and GGUF; TensorRT-LLM's has neither; EXL2 is ExLlama's own).
+_LOADED_BY = {
+    "EXL2": ("ExLlama",),
+    "bitsandbytes": ("vLLM", "SGLang", "transformers"),
+    "GGUF": ("llama.cpp", "ik_llama.cpp", "vLLM", "SGLang", "transformers"),
+}
 _SHORT = 17  # tokens: below it, requests that came together stay together
 
 
@@ -28,6 +35,7 @@ def warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay:
         and server.step.machine.vendor == "Apple"
     ):
         said.append(f"{server.step.engine.name} does not run on Apple's GPUs; --engine llama-cpp does.")
+    said += _not_loaded(server)
     most = max(each.requests_per_s for each in loads)
     if asked.rate_per_s is not None and asked.rate_per_s > most:
         said.append(
@@ -50,6 +58,20 @@ def warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay:
             )
             said.append(f"{asked.concurrency:,} clients and {limit} {running:,.0f} of them: the others wait.")
     return said
+
+
+def _not_loaded(server: Server) -> list[str]:
+    """Weights in a format that the engine does not load."""
+    stored, engine = server.step.precision.linear, server.step.engine.name
+    words = {"exl2": "EXL2", "bnb": "bitsandbytes"}
+    sort = words.get(stored.name.partition("_")[0], "GGUF" if "llama.cpp" in stored.source.ref else "")
+    if not sort or engine.startswith(_LOADED_BY[sort]):
+        return []
+    others = ", ".join(_LOADED_BY[sort])
+    return [
+        f"{engine} does not load {sort}'s weights ({stored.name}); {others} do. Its times here "
+        "are those of products that read as many bytes."
+    ]
 
 
 def of_sending(server: Server, tokens_per_s: float, prompts_apart: bool) -> list[str]:
