@@ -179,6 +179,26 @@ def test_sweeps_that_make_no_sense(kernels, small, sizes, said):
         rooflab.sweep_tiles(kernels.blocked, sizes, a, a.copy(), a.copy(), levels=small)
 
 
+def test_what_is_no_whole_number_is_no_tile_size(small):
+    def scale(a, x, step):
+        for i in range(0, x.shape[0], step):
+            x[i] *= a
+
+    def plain(a, x):
+        for i in range(x.shape[0]):
+            x[i] *= a
+
+    x = np.ones(8)
+    for fn, args, name, said in (
+        (scale, (2.0, x, 2), "x", "x is given an array, expected a whole number for a tile size"),
+        (scale, (2.0, x, 2), "a", "a is given 2.0, expected a whole number for a tile size"),
+        (scale, (2.0, x, 2), "stpe", "unknown tile size of scale 'stpe'; did you mean step"),
+        (plain, (2.0, x), "t", r"plain has no tile size 't': none of its parameters \(a, x\) is a whole number"),
+    ):
+        with pytest.raises(RooflabError, match=said):
+            rooflab.sweep_tiles(fn, {name: (2,)}, *args, levels=small)
+
+
 @pytest.mark.slow
 def test_the_command_prints_json_and_nothing_else(called, root):
     out = called("loop", root / "examples" / "loops.py:triad", "--n", 500, "--untimed", "--json")
@@ -226,7 +246,7 @@ def test_arguments_may_come_from_another_function_or_file(called, tmp_path):
             "suffix '.toml', expected one of .json, .csv",
         ),
         ("loops.py:triad", ("--n", 5, "-o", "x.toml"), "suffix '.toml', expected one of .json"),
-        ("loops.py:matmul", ("--n", 5, "--tile", "q=4"), "unknown tile size of matmul 'q'; known: a, b, c, t"),
+        ("loops.py:matmul", ("--n", 5, "--tile", "q=4"), "unknown tile size of matmul 'q'; known: t"),
         (
             "loops.py:matmul",
             ("--n", 5, "--tile", "t=1:9999999999999"),

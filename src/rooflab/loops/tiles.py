@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -64,12 +65,25 @@ def arguments(fn: Callable[..., Any], args: Sequence[Any], sizes: Mapping[str, i
 
     Raises:
         UnknownNameError: a tile size that is no parameter.
-        RooflabError: too few or too many arguments.
+        RooflabError: one that is given as something other than a whole number, or none of its parameters is one;
+            too few or too many arguments.
     """
     names = source.read(fn).parameters
+    given = dict(zip(names, args, strict=True)) if len(args) == len(names) else {}
+    whole = [name for name in names if name not in given or _is_whole(given[name])]
     for name in sizes:
-        if name not in names:
-            raise UnknownNameError(f"tile size of {fn.__name__}", name, names)
+        if name in whole:
+            continue
+        if name in names:
+            raise RooflabError(
+                f"{fn.__name__}: {name} is given {_said(given[name])}, expected a whole number for a tile size"
+            )
+        if not whole:
+            raise RooflabError(
+                f"{fn.__name__} has no tile size {name!r}: none of its parameters ({', '.join(names)}) is a whole "
+                "number; a tile size is one that its loops step by"
+            )
+        raise UnknownNameError(f"tile size of {fn.__name__}", name, whole)
     if len(args) == len(names):
         return tuple(sizes.get(name, value) for name, value in zip(names, args, strict=True))
     rest = [name for name in names if name not in sizes]
@@ -80,6 +94,14 @@ def arguments(fn: Callable[..., Any], args: Sequence[Any], sizes: Mapping[str, i
         )
     held = dict(zip(rest, args, strict=True)) | dict(sizes)
     return tuple(held[name] for name in names)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _said(value: Any) -> str:
+    return "an array" if hasattr(value, "shape") else repr(value)
 
 
 def simulate(
