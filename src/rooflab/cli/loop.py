@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     help="The function that makes the arguments; FILE.py alone: its TARGET_args(n) or args(n). C needs one.",
 )
 @click.option(
-    "--cflags", metavar="FLAGS", help="Of C: the compiler's flags [default: compile_commands.json, or -O3 …]."
+    "--cflags",
+    metavar="FLAGS",
+    help="Of C: the compiler's flags [default: compile_commands.json, or -O3 …], and further files of C.",
 )
 @click.option("--machine", metavar="NAME", help="Its caches and roofs: a name of `rooflab machine`, or a file.")
 @click.option("--tile", "tiles", multiple=True, metavar="NAME=A:B:STEP", help="Try these sizes of parameter NAME.")

@@ -86,7 +86,7 @@ def said(name: str) -> str:
     """That a function calls `name`, a name of linkers, in words."""
     return (
         f"calls {_in_source(name)}, which is neither in its file nor in a library that it is linked with (give the"
-        ' library, as --cflags "-O3 -march=native -lNAME", or count a file that has it)'
+        ' library or the file that has it, as --cflags "-O3 -march=native -lNAME FILE.c")'
     )
 
 

@@ -14,7 +14,7 @@ from llvmlite import binding
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
 from rooflab.loops import kept
-from rooflab.loops.c import absent, compilers
+from rooflab.loops.c import absent, compilers, several
 from rooflab.loops.c.absent import Library
 from rooflab.loops.c.compilers import Compiler
 from rooflab.loops.c.debug_info import DebugInfo
@@ -126,7 +126,7 @@ def _compiled(
     words = {
         _PLAIN: [*counted, *(stubs.IN_SEQUENCE if flags.openmp else ()), *_COUNTED, "-c", "-emit-llvm"],
         _OPTIMISED: [*own, *_NAMED, "-g", "-fPIC", "-c", "-emit-llvm"],
-        _LIBRARY: [*own, "-shared", "-fPIC"],
+        _LIBRARY: [*own, "-shared", "-fPIC", *flags.files],
     }
     if flags.openmp:
         words[_TEAM] = [*counted, *stubs.FOLLOWED, stubs.IN_TURN, *_COUNTED, "-c", "-emit-llvm"]
@@ -136,9 +136,15 @@ def _compiled(
         )
         for out, each in words.items()
     }
+    modules = {out: [*each, *_QUIET] for out, each in words.items() if out != _LIBRARY}
+    others = several.begun(compiler, flags, modules, folder)
     errors = {_OPTIMISED: running[_OPTIMISED].communicate()[1]}
+    ended = [(process.communicate()[1], process.returncode) for process in others.values()]
+    refused = [said for said, code in ended if code]
     assembling = None
-    if not running[_OPTIMISED].returncode:
+    if not running[_OPTIMISED].returncode and not refused:
+        if flags.files:
+            several.join(flags, folder, _OPTIMISED)
         assembling = _assembling(compiler, flags, folder)
     errors |= {out: process.communicate()[1] for out, process in running.items() if out not in errors}
     if assembling is not None:
@@ -146,8 +152,12 @@ def _compiled(
     for out, process in running.items():
         if process.returncode and not (out == _LIBRARY and absent.named_in(errors[out])):
             raise _failed(path, name, errors[out], compiler, flags, entry)
+    if refused:
+        raise _refused(path, refused[0], compiler, flags)
+    for out in modules if flags.files else ():
+        if out != _OPTIMISED:
+            several.join(flags, folder, out)
     assembly = folder / _ASSEMBLY
-    modules = (_PLAIN, _OPTIMISED, *((_TEAM,) if flags.openmp else ()))
     made = {out: _read(folder / out, compiler.name).encode() for out in modules}
     if flags.openmp:
         made[_IN_TURN] = _in_turn(compiler, folder)
@@ -180,7 +190,8 @@ def _opened(
     def link(names: tuple[str, ...]) -> str:
         first, then = folder / _OBJECT, folder / _STAND_INS
         absent.stand_ins(names, made[_OPTIMISED].decode(), then)
-        words = [[*own, "-shared", "-fPIC", str(first), str(then), *_libraries(own), "-o", str(library)]]
+        linked = [str(first), *flags.files, str(then), *_libraries(own)]
+        words = [[*own, "-shared", "-fPIC", *linked, "-o", str(library)]]
         if not first.is_file():
             words.insert(0, [*own, "-fPIC", "-c", str(entry), "-o", str(first)])
         for each in words:
@@ -213,7 +224,7 @@ def _key(compiler: Compiler, flags: Flags, entry: Path) -> str | None:
     openmp = stubs.FOLLOWED if flags.openmp else ()
     headers = ("-idirafter", str(stubs.HEADERS))
     process = compilers.run(
-        compiler, [*flags.given, *openmp, *headers, "-v", "-E", str(entry)], flags.folder, read=True
+        compiler, [*flags.given, *openmp, *headers, "-v", "-E", str(entry), *flags.files], flags.folder, read=True
     )
     text, said = process.communicate()
     if process.returncode or any(each in text for each in _TAKEN_IN):

@@ -17,6 +17,7 @@ DEFAULT = ("-O3", "-march=native")
 DATABASE = "compile_commands.json"
 # With another word behind them: what is made and where, which is ours to say.
 _DROPPED_WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-MJ")
+_BEFORE_A_FILE = ("-include", "-imacros", "-I", "-D", "-U", "-Xclang", "-isystem", "-iquote", "-idirafter")
 _DROPPED = ("-c", "-S", "-E", "-MD", "-MMD", "-MP", "-M", "-MM", "-MG", "-Werror", "-pipe")
 _OPENMP, SIMD = ("-fopenmp", "-qopenmp"), "-fopenmp-simd"
 # Not for the twin: it is not optimised, and looks at each access itself.
@@ -33,6 +34,7 @@ class Flags(NamedTuple):
         compiler: what the database names, "" where none does.
         said: in words, where they come from.
         openmp: whether OpenMP's threads were asked for.
+        files: further files of C or C++ among them, which are compiled too and linked with it.
     """
 
     given: tuple[str, ...]
@@ -40,6 +42,7 @@ class Flags(NamedTuple):
     compiler: str
     said: str
     openmp: bool
+    files: tuple[str, ...] = ()
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -76,7 +79,8 @@ def of(path: Path, cflags: str | None) -> Flags:
             words = shlex.split(cflags)
         except ValueError as error:
             raise RooflabError(f"--cflags {cflags!r}: {error}") from None
-        return _made(words, folder, "", f"flags as given: {cflags}")
+        words, files = _apart(words, path.resolve())
+        return _made(words, folder, "", f"flags as given: {cflags}")._replace(files=files)
     for above in (path.resolve().parent, *path.resolve().parent.parents):
         for place in (above / DATABASE, above / "build" / DATABASE):
             if place.is_file():
@@ -85,6 +89,26 @@ def of(path: Path, cflags: str | None) -> Flags:
                     words, where = entry
                     return _made(words[1:], where, words[0], f"flags of {place}")
     return _made(list(DEFAULT), folder, "", f"flags: none were given, so {' '.join(DEFAULT)}")
+
+
+def _apart(words: list[str], path: Path) -> tuple[list[str], tuple[str, ...]]:
+    """`words` without the files of C or C++ in them, and these: in the folder of `path`, else in the current one.
+
+    Raises:
+        FileError: no such file.
+    """
+    kept: list[str] = []
+    files: list[str] = []
+    for word in words:
+        if word.startswith("-") or not word.endswith((*C, *CXX)) or (kept and kept[-1] in _BEFORE_A_FILE):
+            kept.append(word)
+            continue
+        found = next((each for each in (path.parent / word, Path(word)) if each.is_file()), None)
+        if found is None:
+            raise FileError(f"{word}: no such file, neither beside {path.name} nor here (in --cflags)")
+        if found.resolve() != path:
+            files.append(str(found.resolve()))
+    return kept, tuple(dict.fromkeys(files))
 
 
 def _entry(place: Path, path: Path) -> tuple[list[str], str] | None:

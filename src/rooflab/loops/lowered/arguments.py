@@ -84,7 +84,9 @@ def _parts(instruction: Instruction) -> tuple[str, int, str, Sequence[str]] | No
     """(kind, numbers a call, their type, its arguments with theirs); None of what is no such call."""
     match = _CALL.search(instruction.text) if instruction.opcode == "call" else None
     kind = kind_of(instruction) if match else None
-    if match is None or kind is None or not kind[0].startswith("call ") or kind[0].split()[1:2] == ["powi"]:
+    # "call sin fp64"; a function of the program's own is a call without a format
+    words = [] if match is None or kind is None else kind[0].split()
+    if match is None or kind is None or len(words) != 3 or words[0] != "call" or words[1] == "powi":
         return None
     own = f"<{match['lanes']} x {match['kind']}>" if match["lanes"] else match["kind"]
     lanes = int(match["lanes"] or 1)
