@@ -130,9 +130,12 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
         # Models of heads of 192 (MiMo) have values of 128; SGLang's table has them so by the bytes it reads.
         values = 128 if (table.engine, size) == ("sglang", 192) else size
         tokens, row_bytes = sequences * new, float(kv_heads * (size + values))
+        # SGLang's FlashInfer takes a prompt's keys and values as the layer got them, before they are stored.
+        given_keys = kernel == "flashinfer_prompts" and table.engine == "sglang"
         attention = kernels.attention(
             "attention", "attend", 1.0, sequences=sequences, new=new, before=step, heads=float(heads),
-            kv_heads=float(kv_heads), size=size, values=values, window=window, cached_bytes=item,
+            kv_heads=float(kv_heads), size=size, values=values, window=window,
+            cached_bytes=2.0 if given_keys else item,
             dtype="fp8" if given_narrow or attention_libraries.narrows(kernel, item) else "bf16",
             planned=True, kernel=kernel, skips=table.engine != "sglang",
         )  # fmt: skip

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import engine_layers
 import expert_layers
+import known_tiles
 import layer_rows
 import linear_layers
 import msgspec
@@ -64,6 +65,7 @@ JOBS = [
     "gen/b200_sxm/vllm+sglang/trtllm_gen_decode",
     "gen/b200_sxm/sglang+vllm/triton_decode",
     "gen/b200_sxm/sglang+trtllm/flashinfer_decode",
+    "ctx/b200_sxm/sglang+trtllm/flashinfer_prompts",
     "ctx/b200_sxm/sglang+vllm/triton_prompts",
     "gen/l40s/vllm/vllm_flashinfer_decode",
     "gen/l40s/sglang/flashinfer_decode",
@@ -108,7 +110,9 @@ BOUNDS = {
     "tile_clocks": (20, 10000), "step_clocks": (100, 2500),
     "store_bytes_per_clock": (2, 100), "share_fp8": (0.3, 1), "share_int8": (0.3, 1), "share_half": (0.15, 1),
     "grouped_share": (0.1, 1.5), "cluster": (1, 16), "alone_share": (0.1, 1),
-    "turn_s": (0.5e-6, 6e-6), "long_factor": (0.3, 3), "masked_clocks": (300, 10000),
+    "launch_clocks": (100, 15000), "turn_clocks": (100, 8000), "join_clocks": (100, 15000),
+    "part_clocks": (20, 1500), "shared_factor": (0.05, 3), "block_clocks": (1, 3000), "hidden_share": (0.02, 0.98),
+    "long_factor": (0.3, 3), "masked_clocks": (300, 10000),
     "masked_fma_per_clock": (8, 128),
     "split_s": (1e-6, 6e-6), "joule_per_flop": (0.3e-12, 3e-12),
     "older_step_clocks": (100, 2500), "older_store_bytes_per_clock": (2, 100),
@@ -277,7 +281,12 @@ def fitted(
     fits = np.concatenate([part.fits for part in parts])
     low, high = (np.log([BOUNDS[name][side] for name in names]) for side in (0, 1))
     # From what the family's own kernel has; from the middle where it has none of that.
-    own = [device.constants(f"{topic}.{name}") for name in names]
+    own = [
+        known_tiles.STARTS[name]
+        if f"{topic}_{kernel}" in known_tiles.TOPICS
+        else device.constants(f"{topic}.{name}")
+        for name in names
+    ]
     start = [
         np.log(value) if value else (least + most) / 2 for value, least, most in zip(own, low, high, strict=True)
     ]
@@ -320,6 +329,8 @@ def _asked(sort: str, kernel: str, by_rows: bool, family: str) -> tuple[str, Seq
         return "attention", [*DECODE.split(), "long_factor"], {"resident": [1], **tiles}
     if sort == "mlactx":
         return "attention", [*PROMPTS, "long_factor"], {"tile_keys": [64, 128], "tile_queries": [64, 128]}
+    if f"attention_{kernel}" in known_tiles.TOPICS:
+        return known_tiles.asked(sort, kernel)
     if sort == "ctx":
         packs = {"packs": [0], "packs_single": [0]} if kernel.startswith("trtllm") else {"packs": [0, 1]}
         tiles = {"tile_keys": [32, 64, 128], "tile_queries": [64, 128, 256]}
@@ -328,8 +339,6 @@ def _asked(sort: str, kernel: str, by_rows: bool, family: str) -> tuple[str, Seq
         return "attention", MASKED.split(), {}
     if kernel.startswith("trtllm") and sort == "gen":
         return "attention", _of_narrow(kernel, DECODE.split()), {"resident": [1, 2], "tile_keys": [64, 128, 256]}
-    if kernel == "fa2_decode":
-        return "attention", [*DECODE.split(), "turn_s"], {"resident": [1, 2], "tile_keys": [64, 128]}
     if kernel == "flashinfer_plain_decode":
         return "attention", DECODE.split(), {"resident": [2, 4, 8], "tile_keys": [64], "tile_least": [1, 4]}
     if sort == "gen":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -96,10 +96,12 @@ def by_library(
     topic: str,
     names: tuple[str, ...],
     time: Callable[[Columns, Device], KernelTimes],
+    like: Mapping[str, tuple[str, ...]] | None = None,
 ) -> KernelTimes:
     """`time` of the rows of each library, whose place in `names` is the column `kernel`, with its constants.
 
-    A library's are those of the topic `topic_NAME`, where a family states any, else those of `topic`.
+    A library's are those of the topic `topic_NAME`, where a family states any, else those of the first that it is
+    `like` by its design and of which the family states some, else those of `topic`.
     """
     found: dict[str, np.ndarray] = {}
     codes = np.unique(x["kernel"])
@@ -107,7 +109,11 @@ def by_library(
         return time(x, device)
     for code in codes:
         name = names[int(code)]
-        ours = device.constants.specialised(topic, name) if name else device.constants
+        ours = device.constants
+        for each in (name, *(like or {}).get(name, ())) if name else ():
+            ours = device.constants.specialised(topic, each)
+            if ours is not device.constants:
+                break
         as_library = device if ours is device.constants else dataclasses.replace(device, constants=ours)
         if len(codes) == 1:
             return time(x, as_library)

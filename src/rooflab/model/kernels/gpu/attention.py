@@ -17,7 +17,23 @@ import numpy as np
 from rooflab.model.device.device import Device, Number
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs, by_library
 from rooflab.model.kernels.gpu import masked_attention
-from rooflab.model.kernels.gpu.attention_libraries import KERNELS, PACKS_UNLESS_SLIDING, chosen
+from rooflab.model.kernels.gpu.attention_around import (
+    around_backward_s,
+    kernel_count,
+    merge_s,
+    overhead_s_of,
+    tail_s,
+    turn_s,
+)
+from rooflab.model.kernels.gpu.attention_libraries import (
+    KERNELS,
+    LIKE,
+    PACKS_UNLESS_SLIDING,
+    PLANS_PROMPTS,
+    UNSORTED,
+    chosen,
+)
+from rooflab.model.kernels.gpu.attention_tiles import Tiling, flash_splits, flashinfer_splits, tiling
 from rooflab.types.work import Cost, Op, TensorSpec
 from rooflab.work.formulas.attention import visible_pairs
 from rooflab.work.formulas.cost_terms import item_bytes
@@ -50,6 +66,7 @@ FORMATS: tuple[str, ...] = ("fp16", "bf16", "fp8", "fp32", "tf32", "fp64", "")
 
 # That FlashAttention has kernels for (Dao-AILab/flash-attention, csrc/flash_attn/src); longer heads stay.
 _HEAD_SIZES = (32, 64, 96, 128, 192, 256)
+_LANES = 128  # of a unit
 _VECTOR_BYTES = 16  # that one thread loads at a time
 
 
@@ -146,7 +163,7 @@ def time(x: Columns, device: Device) -> KernelTimes:
     """
     codes = chosen(x["kernel"], x["group"], x["sequences"] * x["heads"], x["longest"], x["item_bytes"], device)
     return by_library(
-        dataclasses.replace(x, extra=x.extra | {"kernel": codes}), device, "attention", KERNELS, _time
+        dataclasses.replace(x, extra=x.extra | {"kernel": codes}), device, "attention", KERNELS, _time, LIKE
     )
 
 
@@ -158,16 +175,21 @@ def _time(x: Columns, device: Device) -> KernelTimes:
     packs = np.where(x["packs"] >= 0, x["packs"], c("attention.packs"))
     # One query head a tile, even of one query: by what the operation says, or as the library does.
     alone = (x["packs"] == 0) | ((x["packs"] < 0) & (c("attention.packs_single") == 0))
-    single, turned = np.zeros_like(alone), np.zeros_like(alone)
+    single, copies = np.zeros_like(alone), np.zeros_like(x["group"])
     if kernel in PACKS_UNLESS_SLIDING:
         alone = alone | (x["window"] > 0)
-        single, turned = x["group"] == 1.0, (x["group"] > 1.0) & (x["heads"] > 1.0) & ~alone
-    tiles, rows = _tiles(x, c("attention.tile_queries"), packs, alone)
-    blocks, longest, shortest = _blocks(x, rows, c("attention.tile_keys"))
+        single = x["group"] == 1.0
+        # The result is copied in any case; turned, as q is, where that is no other view of the same numbers.
+        swapped = (x["group"] > 1.0) & (x["queries"] == 1) & ~alone
+        copies = swapped * (0.5 + 2.0 * ((x["heads"] > 1.0) & (x["sequences"] > 1.0)))
     resident = np.where(x["resident"] > 0, x["resident"], c("attention.resident"))
-    splits = _splits(x, tiles, longest, resident, alone | single, device)
+    cut = tiling(x, kernel, packs, resident, device)
+    resident = cut.resident
+    tiles, rows = _tiles(x, cut.queries, packs, alone)
+    blocks, longest, shortest = _blocks(x, rows, cut.keys)
+    splits = _splits(x, kernel, tiles, longest, resident, alone | single, device)
     tile_rows = x["sequences"] * x["heads"] * x["group"] * x["queries"] / tiles
-    block_s = _block_s(x, tile_rows, device)
+    block_s, alone_s = _block_s(x, tile_rows, cut, device)
     fixed_s = _tile_s(x, tile_rows, device)
     # Thread blocks on one unit share its engines, and hide each other's fixed times.
     slots = device.units * resident
@@ -175,7 +197,12 @@ def _time(x: Columns, device: Device) -> KernelTimes:
     busy_s = (tiles / slots) * (splits * fixed_s + blocks * resident * block_s)
     waves = tiles * splits / slots
     ragged_s = (np.ceil(waves) - waves) * (fixed_s + shortest / splits * shared * block_s)
-    path_s = fixed_s + np.ceil(longest / splits) * block_s
+    path_s = fixed_s + np.ceil(longest / splits) * alone_s
+    if kernel in UNSORTED:
+        hidden = c("attention.hidden_share")
+        crowded_s = alone_s * (1.0 + (shared - 1.0) * (1.0 - hidden))
+        path_s = fixed_s + np.ceil(longest / splits) * crowded_s
+        ragged_s = np.where(waves > 1.0, tail_s(waves, fixed_s, shortest / splits, longest / splits, crowded_s), 0)
     walk_s = np.maximum(np.maximum(path_s, busy_s + ragged_s), _power_s(x, device))
     traffic = x.read_bytes + x.write_bytes
     share = np.where(x["serving"] > 0, c("attention.paged_share"), c("attention.memory_share"))
@@ -184,10 +211,12 @@ def _time(x: Columns, device: Device) -> KernelTimes:
     keys = x["sequences"] * x["heads"] * x["longest"] * (x["size"] + x["values"]) * x["item_bytes"]
     again = np.where(alone & (x["queries"] == 1), keys * (x["group"] - 1.0), 0.0)
     cache_s = (traffic + again) / (device.cache_bytes_per_s * c("attention.cache_share"))
-    overhead_s = _overhead_s(x, splits, device)
-    overhead_s = overhead_s + turned * (2.0 * c("attention.turn_s") * device.factor["overhead"])
+    overhead_s = overhead_s_of(x, splits, device)
+    if kernel in PLANS_PROMPTS:
+        overhead_s = overhead_s + merge_s(x, splits, device)
+    overhead_s = overhead_s + copies * turn_s(x, device)
     time_s = (
-        overhead_s + _around_backward_s(x, device) + np.maximum(walk_s, fixed_s + np.maximum(cache_s, memory_s))
+        overhead_s + around_backward_s(x, device) + np.maximum(walk_s, fixed_s + np.maximum(cache_s, memory_s))
     )
     zero = np.zeros_like(time_s)
     return KernelTimes(
@@ -198,7 +227,7 @@ def _time(x: Columns, device: Device) -> KernelTimes:
         memory_s=zero + memory_s,
         overhead_s=zero + overhead_s + fixed_s,
         spread=zero + np.where(_long(x), c("attention.long_spread"), c("attention.spread")),
-        kernels=zero + _kernels(x, splits),
+        kernels=zero + kernel_count(x, splits),
     )
 
 
@@ -231,10 +260,20 @@ def _blocks(x: Columns, rows: np.ndarray, tile_keys: float) -> tuple[np.ndarray,
 
 
 def _splits(
-    x: Columns, tiles: np.ndarray, longest: np.ndarray, resident: np.ndarray, alone: np.ndarray, device: Device
+    x: Columns,
+    kernel: str,
+    tiles: np.ndarray,
+    longest: np.ndarray,
+    resident: np.ndarray,
+    alone: np.ndarray,
+    device: Device,
 ) -> np.ndarray:
     """Into how many parts of whole blocks the keys of each tile are split, so that the units have work."""
     c = device.constants
+    if kernel in PACKS_UNLESS_SLIDING:
+        return np.where(alone | (x["queries"] > 1), 1.0, flash_splits(tiles, longest, device.units))
+    if kernel in PLANS_PROMPTS:
+        return flashinfer_splits(tiles / x["heads"], x["heads"], x["longest"], device.units)
     if c("attention.split_keys"):
         # By keys alone, the root of eight times as many at most, up to some waves (decoderXQAImplCommon.h:
         # computeMultiBlockCount).
@@ -248,25 +287,34 @@ def _splits(
     return np.where(splits, np.maximum(1.0, np.minimum(most, longest)), 1.0)
 
 
-def _block_s(x: Columns, rows: np.ndarray, device: Device) -> np.ndarray:
-    """Seconds of one unit for one block: two products, and an exponential per pair."""
+def _block_s(x: Columns, rows: np.ndarray, cut: Tiling, device: Device) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of one unit for one block: two products, an exponential per pair, reads of shared memory.
+
+    First as many thread blocks as the unit holds share it, each hiding some of the others; then of one alone.
+    """
     c = device.constants
     # A tile of few rows (decoding) is padded to those of one group of warps.
-    least = c("attention.tile_least")
-    pairs = np.where(rows <= least, least, c("attention.tile_queries")) * c("attention.tile_keys")
+    pairs = np.where(rows <= cut.least, cut.least, cut.queries) * cut.keys
     matrix_s = 2 * pairs * (x["size"] + x["values"]) * device.units * _flop_s(x, device)
     matrix_s = matrix_s * np.where(x["format"] == FORMATS.index("fp8"), c("attention.narrow_factor"), 1.0)
     special_s = pairs / (c("attention.exp_per_clock") * device.clock_hz)
     masked_s = x["mask_loads"] * pairs / (c("attention.mask_pairs_per_clock") * device.clock_hz)
+    # Keys and values come into shared memory once, and each group of warps reads them all.
+    shared_bytes = (1.0 + cut.readers) * cut.keys * (x["size"] + x["values"]) * x["item_bytes"]
+    shared_s = shared_bytes * device.units / device.near_bytes_per_s
     forward = c("attention.matrix_factor") * matrix_s + c("attention.exp_factor") * special_s + masked_s
+    forward = forward + c("attention.shared_factor") * shared_s + c("attention.block_clocks") / device.clock_hz
+    # mma.sync takes 16 bits: each group of warps converts what it has read.
+    narrow = (x["item_bytes"] < 2) & (x["format"] < FORMATS.index("fp8"))
+    converted = cut.readers * cut.keys * (x["size"] + x["values"]) * c("attention.convert_clocks")
+    forward = forward + np.where(narrow, converted / (_LANES * device.clock_hz), 0.0)
     backward = (
         c("attention.backward_factor") * matrix_s + c("attention.backward_exp_factor") * special_s + masked_s
     )
     long = np.where(_long(x), c("attention.long_factor"), 1.0)
-    widened = np.where(
-        (x["item_bytes"] < 2) & (x["format"] < FORMATS.index("fp8")), c("attention.widen_factor"), 1.0
-    )
-    return np.where(x["backward"] > 0, backward, forward) * long * widened
+    widened = np.where(narrow, c("attention.widen_factor"), 1.0)
+    alone_s = np.where(x["backward"] > 0, backward, forward) * long * widened
+    return alone_s * (1.0 - c("attention.hidden_share") * (1.0 - 1.0 / cut.resident)), alone_s
 
 
 def _long(x: Columns) -> np.ndarray:
@@ -307,31 +355,6 @@ def _tile_s(x: Columns, rows: np.ndarray, device: Device) -> np.ndarray:
     row_bytes = (x["size"] + x["values"]) * x["item_bytes"]
     unit_bytes_per_s = device.cache_bytes_per_s / device.units
     return clocks / device.clock_hz + rows * row_bytes / unit_bytes_per_s * c("attention.row_factor")
-
-
-def _around_backward_s(x: Columns, device: Device) -> np.ndarray:
-    """Seconds of what runs before and after the backward kernel.
-
-    Σ dO·O of each row is taken first (reads both); dq is summed in fp32 and converted last (reads twice
-    q's bytes, writes them once).
-    """
-    query_bytes = x["sequences"] * x["heads"] * x["group"] * x["queries"] * x["size"] * x["item_bytes"]
-    share = device.constants("attention.around_share")
-    return np.where(x["backward"] > 0, 5 * query_bytes / (device.memory_bytes_per_s * share), 0.0)
-
-
-def _kernels(x: Columns, splits: np.ndarray) -> np.ndarray:
-    serving = 1 + 1.0 + (splits > 1)  # storing keys and values, and joining
-    return np.where(x["backward"] > 0, 3.0, np.where(x["serving"] > 0, serving, 1.0))
-
-
-def _overhead_s(x: Columns, splits: np.ndarray, device: Device) -> np.ndarray:
-    c = device.constants
-    searching = c("attention.serving_s") + c("attention.sequence_s") * x["sequences"]
-    serving = np.where(x["planned"] > 0, c("attention.launch_s"), searching)
-    launch = np.where(x["serving"] > 0, serving, c("attention.launch_s"))
-    launch = np.where(x["backward"] > 0, 3 * c("attention.launch_s"), launch)
-    return (launch + np.where(splits > 1, c("attention.join_s"), 0.0)) * device.factor["overhead"]
 
 
 MECHANISM = Mechanism("attention", ("gpu",), ("attention", "attention_backward"), COLUMNS, features, time)

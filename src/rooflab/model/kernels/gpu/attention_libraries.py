@@ -34,10 +34,25 @@ KERNELS: tuple[str, ...] = (
     "trtllm_latent_decode",
     "trtllm_latent_prompts",
 )
+# Which are of one design: the same instructions and loops, by other tiles. What a family does not state of one is
+# that of the first of the others that it states.
+LIKE: dict[str, tuple[str, ...]] = {
+    "fa2_prompts": ("vllm_flashinfer_prompts", "flashinfer_prompts"),
+    "flashinfer_prompts": ("vllm_flashinfer_prompts", "fa2_prompts"),
+    "vllm_flashinfer_prompts": ("flashinfer_prompts", "fa2_prompts"),
+    "flashinfer_decode": ("vllm_flashinfer_decode", "fa2_decode"),
+    "vllm_flashinfer_decode": ("flashinfer_decode",),
+    **{f"vllm_fa_{sort}": (f"fa_{sort}",) for sort in ("prompts", "decode")},
+    **{f"fa_{sort}": (f"vllm_fa_{sort}",) for sort in ("prompts", "decode")},
+}
 # Whose tiles of one query hold one head where a window slides, and whose keys are split only where a tile holds
 # several heads; q and the result are then turned by kernels of their own, but for one head of keys, where that is
 # only another view (Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp: `seqlenq_ngroups_swapped`).
-PACKS_UNLESS_SLIDING = ("fa2_decode",)
+PACKS_UNLESS_SLIDING = ("fa2_decode", "fa2_prompts")
+# Whose tiles are handed out in the order of their places, not the longest first.
+UNSORTED = ("fa2_prompts", "fa2_decode", "flashinfer_prompts", "vllm_flashinfer_prompts", "triton_prompts")
+# Whose keys are split by a plan in prompts too, and whose parts' results are then merged by a kernel.
+PLANS_PROMPTS = ("flashinfer_prompts", "vllm_flashinfer_prompts", "flashinfer_decode", "vllm_flashinfer_decode")
 # Whose tiles walk over the keys before the window too, and mask them, as SGLang calls them (sgl-project/sglang,
 # layers/attention/triton_ops/extend_attention.py; FlashInfer's 0.2 prefill.cuh; vLLM's of both skip them).
 WALKS_ALL = ("flashinfer_prompts", "triton_prompts")
