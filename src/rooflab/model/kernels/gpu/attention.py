@@ -184,7 +184,7 @@ def _time(x: Columns, device: Device) -> KernelTimes:
         copies = swapped * (0.5 + 2.0 * ((x["heads"] > 1.0) & (x["sequences"] > 1.0)))
     resident = np.where(x["resident"] > 0, x["resident"], c("attention.resident"))
     cut = tiling(x, kernel, packs, resident, device)
-    resident = cut.resident
+    resident = np.asarray(cut.resident)
     tiles, rows = _tiles(x, cut.queries, packs, alone)
     blocks, longest, shortest = _blocks(x, rows, cut.keys)
     splits = _splits(x, kernel, tiles, longest, resident, alone | single, device)
@@ -232,7 +232,7 @@ def _time(x: Columns, device: Device) -> KernelTimes:
 
 
 def _tiles(
-    x: Columns, tile_queries: float, packs: Number, alone: np.ndarray | bool = False
+    x: Columns, tile_queries: Number, packs: Number, alone: np.ndarray | bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """How many tiles of queries there are, and at how many positions the rows of one stand."""
     packed = np.where(((x["serving"] * packs > 0) | (x["queries"] == 1)) & np.logical_not(alone), x["group"], 1.0)
@@ -241,7 +241,7 @@ def _tiles(
     return tiles, np.minimum(x["queries"], tile_queries / packed)
 
 
-def _blocks(x: Columns, rows: np.ndarray, tile_keys: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _blocks(x: Columns, rows: np.ndarray, tile_keys: Number) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Blocks of keys that a tile walks over: in the mean, at most, at least.
 
     The rows of a tile stand at different positions: it walks over all that any of them sees, in whole
