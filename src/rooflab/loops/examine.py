@@ -35,6 +35,7 @@ from rooflab.loops.read.value_types import Array
 from rooflab.loops.static import affine
 from rooflab.loops.twin import count, generated_files
 from rooflab.loops.understanding import TIME_LIMIT_S
+from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import Code, CoreLoop, LoopReport, Region, Static, Timed
 from rooflab.types.shared_lines import SharedLines
@@ -297,7 +298,9 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Ahead 
             counted_trips = {each.line: each.trips for each in count.loops(counted)}
             others = frozenset(name for name, known in read.modules.items() if known == "prange")
             spread = regions.of_tree(compiled.verdict.tree, scope, arguments.copied, others, counted_trips)
-            found, _ = profiled(compiled.parallel, arguments.copied(), counted.outcome.seconds, spread=True)
+            found, _ = profiled(
+                compiled.parallel, arguments.copied(), counted.outcome.seconds, team=thread_teams.most()
+            )
             most = max((each.threads for each in several), default=1)
             taken = prange_lines.of(loop, compiled.verdict.tree, spread, most, counted.simulation)
             of_team = _of_source(found, loop, compiled.parallel, compiled.verdict.tree)
@@ -308,7 +311,7 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Ahead 
 
 
 def profiled(
-    function: Callable[..., Any], values: tuple[Any, ...], counted_s: float, *, spread: bool = False
+    function: Callable[..., Any], values: tuple[Any, ...], counted_s: float, *, team: int | None = None
 ) -> tuple[tuple[CoreLoop, ...], tuple[str, ...]]:
     """The loops of the compiled code as a core sees them, and what is to be said where they could not be profiled.
 
@@ -316,7 +319,7 @@ def profiled(
         function: compiled.
         values: its arguments, which the run may change.
         counted_s: what the count took; where that is long, this takes longer still and is left out.
-        spread: as a team runs it (see `lowered.team_loops`).
+        team: as one of so many threads runs it (see `lowered.team_loops`); None: as one core does.
     """
     if counted_s > _PROFILED_S:
         return (), (
@@ -324,7 +327,9 @@ def profiled(
             " left out, and times follow its source; smaller arguments are profiled",
         )
     try:
-        found = (team_loops if spread else core_loops).found_in(function, values)
+        found = (
+            core_loops.found_in(function, values) if team is None else team_loops.found_in(function, values, team)
+        )
     except Exception as error:  # noqa: BLE001
         # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"

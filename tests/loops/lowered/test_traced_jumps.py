@@ -11,6 +11,7 @@ from llvmlite import binding
 from numba import prange
 from numba.typed import List
 
+import rooflab
 from rooflab.loops.lowered import core_loops, machine_code, profile, traced_jumps
 from rooflab.machines.bench.experiments import thread_teams
 
@@ -240,15 +241,23 @@ def above_half(x, out):
 
 
 @pytest.mark.slow
-def test_what_is_too_long_to_learn_for_one_core_is_not_for_each_of_four(monkeypatch):
+def test_what_is_too_long_to_learn_for_one_core_is_not_for_each_of_four():
     args = np.random.default_rng(0).integers(0, 3, 200_000), np.zeros(200_000)
 
     def missed(threads):
-        monkeypatch.setattr(thread_teams, "most", lambda: threads)
-        found = profile.take(numba.njit(parallel=True)(above_half), args, spread=True)
+        found = profile.take(numba.njit(parallel=True)(above_half), args, team=threads)
         return sum(one.missed for each in found for held in (each.jumps or {}).values() for one in held)
 
     alone, together = missed(1), missed(4)
     # 200,000 trips in one of three ways: one predictor learns hardly any, each of four nearly all of 50,000
     assert alone > 50_000
     assert together < alone / 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(thread_teams.most() < 2, reason="needs two CPUs: numba has one thread here")
+def test_of_a_decorated_function_one_thread_learns_the_whole_run_and_each_of_a_team_its_part():
+    args = np.random.default_rng(0).integers(0, 3, 120_000), np.zeros(120_000)
+    made = rooflab.loop(numba.njit(parallel=True)(above_half), *args)
+    alone, together = (sum(each.missed for each in loops) for loops in (made.core_loops, made.team_loops))
+    assert 0 < together < alone

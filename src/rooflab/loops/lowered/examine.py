@@ -23,8 +23,9 @@ from rooflab.loops.read import decorated
 from rooflab.loops.read.arguments import arrays_in, check_array
 from rooflab.loops.read.source import Source, read_whole
 from rooflab.loops.twin import count as counting
+from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.cache_levels import Chosen
-from rooflab.types.loop import LoopReport, Region, Static, Timed
+from rooflab.types.loop import CoreLoop, LoopReport, Region, Static, Timed
 from rooflab.types.shared_lines import SharedLines
 from rooflab.types.simulation import Simulation
 
@@ -86,6 +87,7 @@ def report(
     said = _warnings(counted, plan, outside, time_limit_s)
     function = own or compiled(fn)
     findings, runs, parallel, loops, spread, taken = examine.Findings(), [], "not run", (), (), ()
+    of_team: tuple[CoreLoop, ...] = ()
     if outcome.stopped:
         parallel = "not run: the count did not end"
     elif time:
@@ -95,10 +97,14 @@ def report(
         # what is decorated so runs as a team's code on one thread too
         spread_out = bool(decorated.options(fn).get("parallel"))
         profiled = fn if own is not None or spread_out else function
-        loops, more = examine.profiled(profiled, given.copied(), outcome.seconds, spread=spread_out)
+        alone = 1 if spread_out else None
+        loops, more = examine.profiled(profiled, given.copied(), outcome.seconds, team=alone)
         said += more
         if any(each.threads > 1 for each in runs):
             python = decorated.python_function(fn)
+            if any(each.missed or each.dearer for each in loops):
+                # each thread learns the branches of its own part
+                of_team, _ = examine.profiled(profiled, given.copied(), outcome.seconds, team=thread_teams.most())
             spread = regions.of_tree(source.tree, regions.scope_of(python), given.copied)
             taken = _taken(python, given, spread, max(each.threads for each in runs), counted.simulation)
     simulation = counted.simulation
@@ -111,6 +117,7 @@ def report(
             _scattered_bytes(given, counted),
         ),
         core_loops=loops,
+        team_loops=of_team,
         regions=spread,
         shared_lines=taken,
         runs=tuple(runs),

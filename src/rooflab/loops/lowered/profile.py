@@ -110,11 +110,12 @@ def optimised(fn: Any, types: tuple[Any, ...], spread: bool = False) -> Optimise
     return with_lines.of_result(done)
 
 
-def take(fn: Any, values: tuple[Any, ...], spread: bool = False) -> tuple[Profile, ...]:
+def take(fn: Any, values: tuple[Any, ...], team: int | None = None) -> tuple[Profile, ...]:
     """The profiles of one run of `fn` on `values`, which it may change: of it, and of what it calls.
 
-    `spread`: as it is compiled for a team, of which one thread runs it all.
+    `team`: as it is compiled for one of so many threads, of which one runs it all; None: for no team.
     """
+    spread, threads = team is not None, team or 1
     ir, main, wrapper, environment = optimised(fn, tuple(numba.typeof(each) for each in values), spread)
     named = {each.name: each for each in functions(ir)}
     chosen = [named[main]]
@@ -140,7 +141,6 @@ def take(fn: Any, values: tuple[Any, ...], spread: bool = False) -> tuple[Profil
     boxed: list[int] = []
     again = call_on_copies if traced_jumps.repeatable(values) else None
     why = "" if again else "its arguments are not all numbers, arrays and records"
-    threads = thread_teams.most() if spread else 1
     with thread_teams.at_most(1 if spread else None):
         first, *others = run(chosen, ir, call, jumping=again, untraced=why, threads=threads)
     return first._replace(boxed=boxed[-1]), *others

@@ -17,9 +17,9 @@ from rooflab.loops.read.decorated import python_function
 from rooflab.types.loop import CoreLoop
 
 
-def found_in(fn: Callable[..., Any], values: tuple[Any, ...]) -> tuple[CoreLoop, ...]:
-    """As `core_loops.found_in`, of the code for a team, of which one thread runs it all."""
-    taken = profile.take(fn, values, spread=True)
+def found_in(fn: Callable[..., Any], values: tuple[Any, ...], threads: int = 1) -> tuple[CoreLoop, ...]:
+    """As `core_loops.found_in`, of the code for a team of so many threads, of which one runs it all."""
+    taken = profile.take(fn, values, team=threads)
     lines = _lines_of(fn)
     places = Places(taken[0].ir, lines)
     homes = _homes(taken, places, lines)
