@@ -11,7 +11,7 @@ from rooflab.model.serving.step import BAR_SIGMAS, Step
 # silicon_sample.csv (ai-dynamo/aiconfigurator 095f58a5), models alike, so that 78 % of all lie within; what each
 # card and model says of the others: benchmarks/serving.py --table silicon.
 SERVER_SPREAD = 0.43  # server, tokenizer, queues both ways: constants of other hosts' processors
-WAIT_SPREAD = 0.39  # for the step under way and for others' prompts: how arrivals meet
+WAIT_SPREAD = 0.32  # for the step under way and for others' prompts: how arrivals meet
 PLACES_SPREAD = 0.78  # where clients wait for one another: a queue near its limit, whatever limits it
 LATENT_SPREAD = (
     0.2  # of models of latent attention, whose prompts take longer than their kernels for unknown reasons
