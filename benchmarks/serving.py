@@ -122,7 +122,7 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
         if case.ttft_s is None:
             continue
         rate = case.clients * answer / (ttft_s + tpot_s * answer)
-        full = waits_for_places(case.clients, server.most_running(prompt, answer))
+        full = waits_for_places(case.clients, server.most_running(prompt, round(case.answer)))
         first = FirstToken(
             ttft_s=ttft_s,
             own_s=float(prefill.seconds[0]) * math.ceil(prompt / rules.token_budget),
@@ -151,7 +151,7 @@ def _simulated(server: Server, table: Table, case: ServingCase, prompt: int, ans
         prompts = min(ranks * sum(1.0 / (1 + rank) for rank in range(ranks)), clients) - 0.5
         wait_tokens = round(clients + prompts * prompt * (1.0 - case.spread))
     rules, least = server.scheduler, math.ceil((prompt + answer) * (1.0 + case.spread)) + 1
-    tokens = max(server.cache_tokens(server.kept_tokens(prompt, answer)), least)
+    tokens = max(server.simulated_tokens(prompt, round(case.answer)), least)
     # Of prompts that come again all but the last block is there, from the first of them on: a warm-up of two
     # rounds has had as many as it is long.
     again = np.arange(len(requests.prompt)) >= max(case.prompts - 2 * clients, 0)
@@ -277,11 +277,11 @@ def _served_apart(case: ServingCase) -> tuple[float, float, float, float]:
     loop = closed_loop(clients, round(case.rounds * clients), prompt, answer, spread=case.spread, seed=1)
     pools = [
         Pool(
-            _table(server, prompt, tokens),
+            _table(server, prompt, 1 if server is first else answer),
             events.Rules(
                 token_budget=server.token_budget,
                 most_sequences=min(server.most_sequences, most or server.most_sequences),
-                blocks=-(-max(server.cache_tokens(server.kept_tokens(prompt, tokens)), longest) // blocks),
+                blocks=-(-max(server.simulated_tokens(prompt, tokens), longest) // blocks),
                 block_tokens=blocks,
                 chunked=server.scheduler.chunked or server is second,
                 mixed=server.mixed,
@@ -293,7 +293,7 @@ def _served_apart(case: ServingCase) -> tuple[float, float, float, float]:
         )
         for server, tokens, most, copies, blocks in (
             (first, 1, None, case.prefills or math.ceil(busy / 0.8), rules.block_tokens),
-            (second, answer, (case.places or 0) * case.step.layout.data, case.decodes, rules.block_tokens),
+            (second, case.answer, (case.places or 0) * case.step.layout.data, case.decodes, rules.block_tokens),
         )
     ]
     served = serve_apart(loop, pools[0], pools[1], second.transfer_s)

@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rooflab
 from rooflab.errors import RooflabError
 from rooflab.model.serving import events, requests
 from rooflab.model.serving.events import Rules
 from rooflab.model.serving.replay import Pool, serve_apart, serve_together, summary
+from rooflab.model.serving.schedulers import scheduler
+from rooflab.model.serving.server import Server
+from rooflab.model.serving.step import Speculation, StepModel
 from rooflab.model.serving.table import Table
+from rooflab.work.llm import models
 from support.model.serving_oracle import Request, simulate
 
 AXES = (np.array([0.0, 1, 8192]), np.array([0.0, 1e5]), np.array([0.0, 1, 512]), np.array([0.0, 1e5]))
@@ -157,3 +162,19 @@ def test_what_comes_later_changes_nothing_before_it():
     before = part.end_s < coming.arrival_s[150]
     assert before.any()
     assert np.array_equal(whole.end_s[:150][before], part.end_s[before])
+
+
+def test_the_cache_of_drafting_steps_holds_as_many_requests_as_of_plain_ones():
+    """Two tokens a step: an answer of 4000 is some 2000 steps, and simulated with as many tokens."""
+    plain, drafting = (
+        Server(
+            step=StepModel(models.named("llama-3.1-8b"), rooflab.machine("h100-sxm"), speculation=each),
+            scheduler=scheduler("vllm", 80e9),
+        )
+        for each in (None, Speculation(2, 2.0))
+    )
+    steps = float(drafting.steps_of(4000.0))
+    assert steps == 1 + 3999 / 2
+    assert plain.simulated_tokens(1000, 4000) == plain.cache_tokens(3000.0)
+    held = drafting.simulated_tokens(1000, 4000) / drafting.kept_tokens(1000, steps)
+    assert held == pytest.approx(drafting.cache_requests(3000.0), rel=1e-3)

@@ -93,7 +93,7 @@ def pool_of(server: Server, asked: Asked, requests: Requests, outside_s: float) 
     rules = Rules(
         token_budget=server.token_budget,
         most_sequences=server.most_sequences,
-        blocks=server.cache_tokens(kept) // scheduler.block_tokens,
+        blocks=server.simulated_tokens(asked.prompt, asked.answer) // scheduler.block_tokens,
         block_tokens=scheduler.block_tokens,
         chunked=scheduler.chunked,
         mixed=server.mixed,

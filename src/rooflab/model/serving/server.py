@@ -107,6 +107,11 @@ class Server:
         """Tokens that a running request keeps in the cache: all where they are reserved, else in the mean."""
         return prompt + answer * (1.0 if self.scheduler.reserve else 0.5)
 
+    def simulated_tokens(self, prompt: float, answer: float) -> int:
+        """What `cache_tokens` is to requests of as many steps as theirs: several tokens a step are kept as one."""
+        kept = self.kept_tokens(prompt, answer)
+        return int(self.cache_tokens(kept) * self.kept_tokens(prompt, self.steps_of(answer)) / kept)
+
     def cache_requests(self, kept_tokens: float) -> float | None:
         """Requests of so many tokens that the KV cache of one batch holds; None where nobody states the memory."""
         none, one = self.step.memory(0.0, 0.0), self.step.memory(kept_tokens, 1.0)
