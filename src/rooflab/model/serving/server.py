@@ -110,7 +110,7 @@ class Server:
     def simulated_tokens(self, prompt: float, answer: float) -> int:
         """What `cache_tokens` is to requests of as many steps as theirs: several tokens a step are kept as one."""
         kept = self.kept_tokens(prompt, answer)
-        return int(self.cache_tokens(kept) * self.kept_tokens(prompt, self.steps_of(answer)) / kept)
+        return int(self.cache_tokens(kept) * self.kept_tokens(prompt, float(self.steps_of(answer))) / kept)
 
     def cache_requests(self, kept_tokens: float) -> float | None:
         """Requests of so many tokens that the KV cache of one batch holds; None where nobody states the memory."""
