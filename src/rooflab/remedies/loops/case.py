@@ -12,6 +12,7 @@ from rooflab.loops import again
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
 from rooflab.model.loop import placement, times, waiting
+from rooflab.remedies.loops.beside import Beside
 from rooflab.types.advice import Effort, Price
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import LoopReport, Predicted
@@ -50,6 +51,7 @@ class Case(NamedTuple):
         counted: loops that were counted already, with what that gave.
         timing: how long its core's operations take, where that was measured.
         team: how long its teams of threads take to start, where that was measured.
+        beside: what compiles and counts changed loops meanwhile; None where nothing does.
     """
 
     report: LoopReport
@@ -60,6 +62,7 @@ class Case(NamedTuple):
     counted: list[tuple[Understood, bool, LoopReport | str]]
     timing: CoreTiming | None = None
     team: TeamTiming | None = None
+    beside: Beside | None = None
 
     @property
     def loop(self) -> Understood:
@@ -98,6 +101,16 @@ class Unasked(NamedTuple):
     reason: str
 
 
+def to_run(state: State) -> tuple[object, ...]:
+    """What the task is called that makes a loop in that state ready to be run."""
+    return "run", id(state.loop), state.fastmath
+
+
+def to_count(state: State) -> tuple[object, ...]:
+    """What the task is called that counts a loop in that state."""
+    return "count", id(state.loop), state.fastmath
+
+
 def examined(state: State, case: Case) -> LoopReport | str:
     """The loop in that state, counted, compiled and placed on the machine; or why it could not be."""
     report = _counted(state, case)
@@ -123,6 +136,8 @@ def _counted(state: State, case: Case) -> LoopReport | str:
     for loop, fastmath, held in case.counted:
         if loop is state.loop and fastmath == state.fastmath:
             return held
+    if case.beside is not None:
+        case.beside.claim(to_count(state))
     try:
         report: LoopReport | str = again.report(
             state.loop,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import time as clock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from rooflab.loops import again
 from rooflab.loops.compiled import time
 from rooflab.remedies import WORTH
-from rooflab.remedies.loops.case import Case, Change, State, Unasked, examined
+from rooflab.remedies.loops import beside
+from rooflab.remedies.loops.case import Case, Change, State, Unasked, examined, to_count, to_run
 from rooflab.remedies.loops.rules import RULES, Rule
 from rooflab.types.loop import Predicted
 from rooflab.units import duration, percent
@@ -79,14 +83,29 @@ def each_of(case: Case, here: bool, patience_s: float, until: float) -> tuple[li
     Where runs take next to no time, a rule's changes are run first: they are compiled for that alone. Then only
     the quickest that saves time is counted too, and the next where that is not predicted to help.
     """
+    asked = _in_order(case)
+    with _beside(asked, case, here) as (case, states):
+        return _each_of(asked, states, case, here, patience_s, until)
+
+
+def _each_of(
+    every: list[tuple[Rule, Change | Unasked]],
+    states: dict[int, State | None],
+    case: Case,
+    here: bool,
+    patience_s: float,
+    until: float,
+) -> tuple[list[Tried], list[str]]:
+    """The same; `states`: what changes lead to, by their place among `every`, where that is known."""
     tried: list[Tried] = []
     unasked: list[str] = []
-    for rule, found in itertools.groupby(_in_order(case), key=lambda each: each[0]):
+    numbered = [(rule, change, number) for number, (rule, change) in enumerate(every)]
+    for rule, found in itertools.groupby(numbered, key=lambda each: each[0]):
         asked = []
-        for _, change in found:
+        for _, change, number in found:
             if isinstance(change, Unasked):
                 unasked.append(f"{change.rule}: {change.reason}")
-            elif (state := change.apply(case.state)) is not None:
+            elif (state := states[number] if number in states else change.apply(case.state)) is not None:
                 asked.append(_Asked(change, state))
         run_first = here and rule.counted and _is_short(case)
         if run_first:
@@ -105,6 +124,41 @@ def each_of(case: Case, here: bool, patience_s: float, until: float) -> tuple[li
                 if run_first:
                     break
     return tried, list(dict.fromkeys(unasked))
+
+
+@contextmanager
+def _beside(
+    asked: list[tuple[Rule, Change | Unasked]], case: Case, here: bool
+) -> Iterator[tuple[Case, dict[int, State | None]]]:
+    """`case` with what compiles and counts the loops of changes meanwhile, and the states that these lead to."""
+    chosen = [n for n, (rule, change) in enumerate(asked) if rule.counted and isinstance(change, Change)]
+    arrays = (each.nbytes for each in case.loop.arguments.arrays().values())
+    if not (here and _is_short(case) and len(chosen) > 1 and beside.is_worth_it(sum(arrays))):
+        yield case, {}
+        return
+    changes = {number: change for number in chosen if isinstance(change := asked[number][1], Change)}
+    states = {number: change.apply(case.state) for number, change in changes.items()}
+    runs: dict[beside.Key, Callable[[], object]] = {}
+    counts: dict[beside.Key, Callable[[], object]] = {}
+    for number, state in states.items():
+        # of one that only a run tells of, most are not counted
+        if state is not None:
+            runs[to_run(state)] = functools.partial(_prepare, changes[number], state, case)
+            if not asked[number][0].run_first:
+                counts[to_count(state)] = functools.partial(examined, state, case)
+    copy = beside.Beside(runs | counts)
+    try:
+        yield case._replace(beside=copy), states
+    finally:
+        copy.end()
+
+
+def _prepare(change: Change, state: State, case: Case) -> None:
+    """Do what comes before a changed loop is timed."""
+    if change.runnable and change.price == "nothing":
+        again.same_results((case.loop, False), (state.loop, state.fastmath))
+    if change.runnable:
+        again.compiled(state.loop, state.fastmath)
 
 
 class _Asked(NamedTuple):
@@ -143,6 +197,9 @@ def _quickest(asked: list[_Asked], case: Case, until: float, least: float) -> tu
         for each in asked
     ]
     kept = [each for each in ran if each.ran is None or (_saves(each.ran) and each.ratio < least)]
+    for each in ran:
+        if case.beside is not None and each not in kept:
+            case.beside.leave(to_count(each.state))
     best = min(ran, key=lambda each: each.ratio, default=None)
     if kept or best is None or best.ran is None:
         return sorted(kept, key=lambda each: each.ratio), []
@@ -201,10 +258,16 @@ def run(change: Change, state: State, case: Case) -> Runs | None:
     if not change.runnable or ran is None:
         return None
     pairs = ((case.loop, False), (state.loop, state.fastmath))
+    if case.beside is not None:
+        case.beside.claim(to_run(state))
     try:
         if change.price == "nothing" and not again.same_results(*pairs):
             return Runs(0.0, 0.0, same=False)
-        return Runs(*again.in_turns(*pairs, ran.best_s))
+        if case.beside is None:
+            return Runs(*again.in_turns(*pairs, ran.best_s))
+        again.compiled(*pairs[1])
+        with case.beside.still():
+            return Runs(*again.in_turns(*pairs, ran.best_s))
     except time.refusals():
         # said where it is counted
         return None
