@@ -77,6 +77,7 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         branches: conditional branches that ran; `missed` those that a simulated predictor foretold wrongly, most
             of them in `missed_line`, where `missed_share` of the branches were. `tested_lines`: where what most of
             them test was loaded.
+        learnt: branches that it foretold wrongly in the first run alone, and then knew by heart.
         innermost: whether it holds no other loop.
         collided: loads that a core started before an older store to the same address was done, and had to undo:
             those that seldom find what was stored a few passes before.
@@ -100,6 +101,7 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     chain_lines: tuple[int, ...] = ()
     branches: int = 0
     missed: int = 0
+    learnt: int = 0
     missed_line: int = 0
     tested_lines: tuple[int, ...] = ()
     missed_share: float = 0.0

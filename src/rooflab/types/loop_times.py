@@ -101,6 +101,7 @@ class LoopTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         chain, chain_s: what waits for itself from pass to pass, "" where nothing does, and how long.
         calls_s: functions that it calls, by name.
         missed_s: branches that were foretold wrongly.
+        learnt_s: what that would be more if it did not learn by heart what runs on the same data repeat.
         collided_s: loads that overtook a store to their address and ran again.
         missed_line, missed_share: the line that most of those are on, 0 where there is none; of its branches.
         chain_lines: of the chain.
@@ -115,6 +116,7 @@ class LoopTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     chain_s: float = 0.0
     calls_s: dict[str, float] = {}
     missed_s: float = 0.0
+    learnt_s: float = 0.0
     collided_s: float = 0.0
     missed_share: float = 0.0
     missed_line: int = 0
@@ -132,8 +134,10 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         overlapped_s: the longest of the core and all levels, with its walks of page tables: everything overlaps.
         serial_s: the sum of all of them: nothing overlaps.
         time_s: the best guess between these.
-        low_s, high_s: where a measured time should lie, from the errors of what takes the time; None where the
-            compiled code was not profiled.
+        low_s, high_s: where a measured time lies in about four of five cases; None where the compiled code was
+            not profiled.
+        errors: what makes these bars, by mechanism, the largest first: the logarithm of the factor by which the
+            time may be off if nothing else is; they join as independent ones do. Empty without bars.
         bound, binds: the longest term.
         loops: what the core takes for each loop, where the compiled code was profiled; the longest first.
         core_measured: whether its operations were timed on this core, or are those of a usual one.
@@ -158,5 +162,6 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     lost_s: dict[str, float] = {}
     low_s: float | None = None
     high_s: float | None = None
+    errors: dict[str, float] = {}
     levels_s: dict[str, float] = {}
     kept_share: float = 0.0

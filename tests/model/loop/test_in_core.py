@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from rooflab.machines import microarchitecture
 from rooflab.machines.bench.experiments import core_operations
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import bars, in_core
+from rooflab.model.loop import in_core
 from rooflab.types.core_timing import CoreTiming
-from rooflab.types.loop import CoreLoop, FlowStep, LoopTime
+from rooflab.types.loop import CoreLoop, FlowStep
 
 TIMING = CoreTiming(
     cycle_s=0.5e-9,
@@ -229,23 +229,6 @@ def test_a_core_by_its_microarchitecture():
     assert not timing.measured
 
 
-def test_bars_of_a_chain_and_of_missed_branches():
-    chained = LoopTime(line=1, time_s=1.0, busiest="loads", ports_s=0.1, chain="a chain", chain_s=1.0)
-    missed = LoopTime(line=2, time_s=1.0, busiest="loads", ports_s=0.0, missed_s=1.0)
-    constant = load_family("cpu")
-    wide = bars.half_width_s((chained, missed), 2.0, 2.0, 0.0, 0.0, 0.0)
-    assert wide == pytest.approx(math.hypot(constant("loop.error_chain"), constant("loop.error_missed")))
-    # what goes on beside another entry is less sure
-    short = LoopTime(line=1, time_s=1.0, busiest="loads", ports_s=0.1, chain="a chain", chain_s=1.0, apart_s=1.5)
-    beside = 0.5 * constant("loop.error_beside")
-    wider = bars.half_width_s((short,), 1.0, 1.0, 0.0, 0.0, 0.0)
-    assert wider == pytest.approx(math.hypot(constant("loop.error_chain"), beside))
-    # what is in no term is never better known than any time
-    assert bars.half_width_s((), 1.0, 0.0, 0.0, 0.0, 0.0) == constant("loop.error_least")
-    # what is not modelled only adds time
-    assert bars.above_s(wide, 2.0) == pytest.approx(math.hypot(wide, 2.0 * constant("loop.error_unseen")))
-
-
 def test_a_branch_is_missed_later_where_its_condition_comes_late():
     # a load and an addition more than what the measured one waits for: 5 + 4 − 5 − 1 = 3 cycles
     given = loop({"load": 1000.0}, missed=100, missed_after={"load": 1.0, "fp add": 1.0})
@@ -362,3 +345,11 @@ def test_whole_numbers_share_no_units_with_others_where_they_have_schedulers_of_
     (apart,) = in_core.of_loops((given,), replace(timing, integers=96.0))
     assert (shared.busiest, shared.ports) == ("whole numbers", pytest.approx(2500))
     assert (apart.busiest, apart.ports) == ("arithmetic", pytest.approx(2000))
+
+
+def test_branches_known_by_heart_take_nothing_but_may():
+    # 100 that only a first run misses, 18 cycles each if they are missed after all
+    (found,) = in_core.of_loops((loop({"load": 1000.0}, missed=10, learnt=100),), TIMING)
+    assert (found.missed, found.learnt) == (pytest.approx(10 * 18), pytest.approx(100 * 18))
+    (once,) = in_core.of_loops((loop({"load": 1000.0}, missed=10),), TIMING)
+    assert found.total == once.total

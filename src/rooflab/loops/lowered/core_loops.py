@@ -120,13 +120,14 @@ def _loop(
     line = 0
     read = _of_machine_code(taken)
     known = _lines_of(taken, places) if taken.jumps is not None else frozenset()
-    jumped = 0
+    jumped = learnt = 0
     for label in labels:
         for jump in (taken.jumps or {}).get(label, ()):
             where = jump.line if jump.line in known else line
             missed[where] += jump.missed
             branches[where] += jump.ran
             jumped += jump.ran
+            learnt += jump.learnt
         passes = taken.passes[label]
         counted = read.get(label.replace('"', ""), {})
         for kind_name, count in counted.items():
@@ -182,6 +183,7 @@ def _loop(
         if taken.jumps is not None
         else sum(taken.passes[label] for label in labels if label in taken.branches),
         missed=sum(missed.values()),
+        learnt=learnt,
         missed_line=worst if missed[worst] else 0,
         tested_lines=tested.lines(taken, labels, places) if missed[worst] else (),
         missed_share=min(1.0, missed[worst] / branches[worst]) if branches[worst] else 0.0,

@@ -77,11 +77,19 @@ class Jump(NamedTuple):
 
 
 class Foretold(NamedTuple):
-    """A conditional jump: its line or 0, how often it ran, and how often a later run foretells it wrongly."""
+    """A conditional jump.
+
+    Attributes:
+        line: of it, or 0.
+        ran: how often it did.
+        missed: how often a later run on the same data foretells it wrongly.
+        learnt: how much oftener the first run does.
+    """
 
     line: int
     ran: int
     missed: int
+    learnt: int = 0
 
 
 class Traced(NamedTuple):
@@ -160,8 +168,12 @@ def take(assembly: str, call: Callable[[Any], None]) -> Traced:
     return Traced(jumps, ran[: len(jumps)], trace[:noted].copy())
 
 
-def missed(traced: Traced, engine: Any, held: Any, threads: int = 1, entries: int = 1) -> tuple[int, ...]:
+def missed(
+    traced: Traced, engine: Any, held: Any, threads: int = 1, entries: int = 1
+) -> tuple[tuple[int, int], ...]:
     """How often each jump is foretold wrongly in a later run on the same data, by all threads together.
+
+    Beside it how much oftener in the first run.
 
     Args:
         traced: a run, on one thread.
@@ -173,7 +185,7 @@ def missed(traced: Traced, engine: Any, held: Any, threads: int = 1, entries: in
     trace, of_jump = compared(traced)
     piece = np.empty(predictor.MOST_AGAIN, np.int64)
     see = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("rl_again"))
-    wrong = np.zeros(len(traced.jumps))
+    at_first, later = np.zeros(len(of_jump)), np.zeros(len(of_jump))
     for own in dealt(trace, threads, entries):
         rows = np.zeros((max(1, len(of_jump)), predictor.BRANCH_WORDS), np.int64)
         state = predictor.fresh()
@@ -187,11 +199,17 @@ def missed(traced: Traced, engine: Any, held: Any, threads: int = 1, entries: in
                 see(len(some))
 
         once()
+        at_first += rows[: len(of_jump), predictor.MISSED]
         if len(own) <= predictor.MOST_AGAIN:
             predictor.ask_again(once, state, rows)
-        wrong += np.bincount(of_jump, rows[: len(of_jump), predictor.MISSED], len(traced.jumps))
+        later += rows[: len(of_jump), predictor.MISSED]
     noted = np.bincount(traced.trace[traced.trace >= 0] >> 1, minlength=len(traced.jumps))
-    return tuple(np.rint(wrong * traced.ran / np.maximum(1, noted)).astype(int).tolist())
+
+    def of_all(counted: np.ndarray) -> list[int]:
+        wrong = np.bincount(of_jump, counted, len(traced.jumps))
+        return np.rint(wrong * traced.ran / np.maximum(1, noted)).astype(int).tolist()
+
+    return tuple(zip(of_all(later), of_all(np.maximum(0, at_first - later)), strict=True))
 
 
 def dealt(trace: np.ndarray, threads: int, entries: int) -> list[np.ndarray]:
@@ -235,14 +253,14 @@ def compared(traced: Traced) -> tuple[np.ndarray, np.ndarray]:
 
 
 def by_block(
-    traced: Traced, missed: tuple[int, ...], function: Function, code: tuple[Block, ...]
+    traced: Traced, missed: tuple[tuple[int, int], ...], function: Function, code: tuple[Block, ...]
 ) -> dict[str, tuple[Foretold, ...]] | None:
     """The jumps of a function that ran, by the IR's block that they are of; None where its `code` is not known."""
     found: dict[str, tuple[Foretold, ...]] = {}
     labels = owners(function, code)
     for jump, ran, wrong in zip(traced.jumps, traced.ran, missed, strict=True):
         if jump.function == function.name and code and ran and (label := labels[jump.block]):
-            found[label] = (*found.get(label, ()), Foretold(jump.line, int(ran), wrong))
+            found[label] = (*found.get(label, ()), Foretold(jump.line, int(ran), *wrong))
     return found if code else None
 
 

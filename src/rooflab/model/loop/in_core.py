@@ -84,6 +84,7 @@ class LoopCycles(NamedTuple):
         chain: of what waits for itself from pass to pass.
         calls: of functions, by name.
         missed: of wrongly foretold branches.
+        learnt: of those that only a first run misses.
         collided: of loads that were started before an older store to their address.
         hidden: of `ports`, those that a loop inside, which waits for itself, leaves free.
         apart: of the chain, if nothing went on beside it.
@@ -98,6 +99,7 @@ class LoopCycles(NamedTuple):
     collided: float = 0.0
     hidden: float = 0.0
     apart: float = 0.0
+    learnt: float = 0.0
 
     @property
     def total(self) -> float:
@@ -153,6 +155,7 @@ def times_of(cycles: tuple[LoopCycles, ...], cycle_s: float, threads: int) -> tu
             chain_s=each.chain * each_s,
             calls_s={name: count * each_s for name, count in each.calls.items()},
             missed_s=each.missed * each_s,
+            learnt_s=each.learnt * each_s,
             collided_s=each.collided * each_s,
             missed_share=each.loop.missed_share,
             missed_line=each.loop.missed_line,
@@ -420,8 +423,9 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
     if again is None:
         again = timing.missed_branch * load_family("cpu")("loop.overtaking")
     collided = loop.collided * again
-    missed = loop.missed * each_missed
-    return LoopCycles(loop, ports, busiest, chain, calls, missed, collided, apart=max(raw, chain))
+    missed, learnt = loop.missed * each_missed, loop.learnt * each_missed
+    apart = max(raw, chain)
+    return LoopCycles(loop, ports, busiest, chain, calls, missed, collided, apart=apart, learnt=learnt)
 
 
 def _not_hidden(entry: float, window: float) -> float:

@@ -116,7 +116,8 @@ def _between(predicted: Predicted, one: Predicted) -> Predicted:
     if predicted.threads == 1:
         return predicted
     low_s = min(predicted.time_s, one.time_s / predicted.threads)
-    return msgspec.structs.replace(predicted, low_s=low_s, high_s=max(predicted.time_s, one.time_s))
+    high_s = max(predicted.time_s, one.time_s)
+    return msgspec.structs.replace(predicted, low_s=low_s, high_s=high_s, errors={})
 
 
 def _far_off(predictions: list[Predicted], run: Timed | None, unseen: tuple[str, ...]) -> tuple[str, ...]:

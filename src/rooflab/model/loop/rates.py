@@ -44,6 +44,16 @@ def bytes_per_s(
     return 1 / (below[1] + part * (above[1] - below[1]))
 
 
+def attained(report: LoopReport, machine: Machine, scope: Scope) -> bool:
+    """Whether what serves the loop behind L1 states what it attains, not what it could by theory alone."""
+    served = [crossings.level(machine, name) for name, read, written in crossings.of(report)[1:] if read + written]
+    return all(
+        any(level.rate(what, scope=scope, basis="attained") is not None for what, _, _ in _BEYOND)
+        for level in served
+        if level is not None
+    )
+
+
 def level_s(
     report: LoopReport,
     machine: Machine,

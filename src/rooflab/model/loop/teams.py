@@ -175,6 +175,7 @@ def divided(report: LoopReport, loops: Sequence[LoopTime], threads: int, crowded
                 chain_s=each.chain_s * part,
                 calls_s={name: seconds * part for name, seconds in each.calls_s.items()},
                 missed_s=each.missed_s * part,
+                learnt_s=each.learnt_s * part,
                 apart_s=each.apart_s * part,
             )
         )

@@ -9,8 +9,6 @@ that no prefetcher foresees wait for the latency of what serves them, several at
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from rooflab.machines import microarchitecture
@@ -35,7 +33,6 @@ from rooflab.types.machine import Machine, Scope, is_main_memory
 from rooflab.types.prediction import Bound
 from rooflab.types.team_timing import TeamTiming
 
-_TEAM_VARIES = 0.25  # of what starting loops over prange takes, from moment to moment
 _TURNS = 1  # of what is kept and how long it takes
 _CROWD = 1.4  # what a shared cache keeps changes with its neighbours: as if by so much less or more to keep
 
@@ -133,30 +130,24 @@ def _predicted(
     window_s = 0.0 if known is None else _window_s(report, known, core.seconds)
     beside = _beside(report, machine, terms, busy_s, core.seconds, window_s)
     measured = bool(loops) and known is not None and known.measured
+    how: bars.Core = "measured" if measured else "usual" if row is None else "by_table"
     if threads > 1:
-        return _on_threads(report, machine, threads, terms, core, loops, team, past_caches, measured, beside)
+        return _on_threads(report, machine, threads, terms, core, loops, team, past_caches, how, beside)
     overlapped_s, serial_s = _ends(terms, core.seconds, beside.walks_s)
     memory_s = _data_movement_s(report, terms) + beside.walks_s
     parts = composed.parts_of(report, loops)
     time_s, beside_s = composed.of(core.seconds, _moved_s(report, terms), beside, parts)
     team_s = teams.alone_s(report, machine, team)
     time_s += team_s
-    half_s = None
-    if profiled:
-        waiting_s = memory_s * (1 - beside.streamed)
-        half_s = bars.half_width_s(loops, time_s - team_s, core.seconds, memory_s, waiting_s, beside_s)
-        half_s = math.hypot(half_s, _TEAM_VARIES * team_s)
     nearest = core if core.seconds > memory_s else max(terms, key=lambda each: each.seconds)
     outside = team_s > max(core.seconds, memory_s)
-    return Predicted(
+    predicted = Predicted(
         threads=1,
         core_s=core.seconds,
         core_why=core.name,
         overlapped_s=overlapped_s + team_s,
         serial_s=serial_s + team_s,
         time_s=time_s,
-        low_s=None if half_s is None else max(time_s - half_s, 0.1 * time_s),
-        high_s=None if half_s is None else time_s + bars.above_s(half_s, time_s),
         bound="overhead-bound" if outside else _bound(memory_s, core.seconds),
         binds="fork and join" if outside else nearest.name,
         loops=loops,
@@ -164,6 +155,13 @@ def _predicted(
         levels_s={each.name: each.seconds for each in terms[1:]},
         team_s=team_s,
     )
+    waiting_s = memory_s * (1 - beside.streamed)
+    taken = bars.Taken(time_s, loops, core.seconds, memory_s, waiting_s, beside_s, team_s)
+    return _with_bars(predicted, taken, how, rates.attained(report, machine, "core")) if profiled else predicted
+
+
+def _with_bars(predicted: Predicted, taken: bars.Taken, how: bars.Core, rates_measured: bool) -> Predicted:
+    return bars.around(predicted, bars.errors(bars.parts(taken), how, rates_measured=rates_measured))
 
 
 def _window_s(report: LoopReport, known: CoreTiming, core_s: float) -> float:
@@ -204,7 +202,7 @@ def _on_threads(
     loops: tuple[LoopTime, ...],
     team: TeamTiming | None,
     past_caches: bool,
-    measured: bool,
+    how: bars.Core,
     beside: composed.Beside,
 ) -> Predicted | None:
     """The same on so many threads, from what one core takes for its loops and each level."""
@@ -239,18 +237,18 @@ def _on_threads(
             )
         )
 
-    def inside_s(*, even: bool, limited: bool, crowd: bool) -> float:
+    def inside(*, even: bool, limited: bool, crowd: bool) -> composed.Composed:
         core_s = together * (1 / threads if even else split.largest) * (crowded if crowd else 1.0)
         parts = [main_loop.Term(name, each.seconds(threads, even=even, limited=limited)) for name, each in moved]
         mine = 1 / threads if even else split.largest
         walked = beside._replace(walks_s=beside.walks_s * mine, jumps_s=beside.jumps_s * mine)
-        return composed.of(core_s, _moved_s(report, parts), walked, in_turn).time_s
+        return composed.of(core_s, _moved_s(report, parts), walked, in_turn)
 
-    before_s = composed.of(
-        alone, _moved_s(report, outside), beside._replace(walks_s=0.0, jumps_s=0.0), in_turn
-    ).time_s
+    before = composed.of(alone, _moved_s(report, outside), beside._replace(walks_s=0.0, jumps_s=0.0), in_turn)
+    before_s = before.time_s
     team_s = split.entries * teams.fork_s(machine, threads, team)
-    shared_s = inside_s(even=False, limited=True, crowd=True)
+    shared = inside(even=False, limited=True, crowd=True)
+    shared_s = shared.time_s
     taken_s = teams.shared_lines_s(report, machine, threads)
     handed_s = teams.handed_out_s(report, threads, team)
     parts = [main_loop.Term(name, each.seconds(threads, even=False, limited=True)) for name, each in moved]
@@ -259,13 +257,13 @@ def _on_threads(
     memory_s = _data_movement_s(report, levels)
     slowest = max(levels, key=lambda each: each.seconds)
     overlapped_s, serial_s = _ends(levels, core_s, beside.walks_s * split.largest)
-    ideal = inside_s(even=True, limited=False, crowd=False)
+    ideal = inside(even=True, limited=False, crowd=False).time_s
     crowd_s, even_s = (
-        inside_s(even=True, limited=False, crowd=True),
-        inside_s(even=True, limited=True, crowd=True),
+        inside(even=True, limited=False, crowd=True).time_s,
+        inside(even=True, limited=True, crowd=True).time_s,
     )
     binds = "fork and join" if team_s > max(core_s, memory_s) else core.name if core_s > memory_s else slowest.name
-    return Predicted(
+    predicted = Predicted(
         threads=threads,
         core_s=core_s,
         core_why=core.name,
@@ -275,7 +273,7 @@ def _on_threads(
         bound="overhead-bound" if team_s > max(core_s, memory_s) else _bound(memory_s, core_s),
         binds=binds,
         loops=teams.divided(report, loops, threads, crowded),
-        core_measured=measured,
+        core_measured=how == "measured",
         levels_s={each.name: each.seconds for each in levels[1:]},
         team_s=team_s,
         lost_s={
@@ -288,6 +286,19 @@ def _on_threads(
             "lines taken from one another": taken_s,
         },
     )
+    if not loops:
+        return predicted
+    taken = bars.Taken(
+        predicted.time_s,
+        predicted.loops,
+        core_s,
+        memory_s,
+        memory_s * (1 - beside.streamed),
+        before.beside_s + shared.beside_s,
+        team_s,
+        max(0.0, shared_s - ideal) + handed_s + taken_s,
+    )
+    return _with_bars(predicted, taken, how, rates.attained(report, machine, "all"))
 
 
 def _ends(levels: list[main_loop.Term], core_s: float, walks_s: float) -> tuple[float, float]:

@@ -271,7 +271,11 @@ def _predicted(report: LoopReport, prediction: Predicted) -> str:
 def _bar(prediction: Predicted) -> str:
     if prediction.low_s is None or prediction.high_s is None:
         return ""
-    return f" ({si(prediction.low_s, 's')} to {si(prediction.high_s, 's')})"
+    most = next(iter(prediction.errors), "")
+    why = f", most of that by {most}" if most else ""
+    if prediction.errors and not prediction.core_measured:
+        why += "; wider as this core's operations were not timed"
+    return f" ({si(prediction.low_s, 's')} to {si(prediction.high_s, 's')}{why})"
 
 
 def _compiled(report: LoopReport) -> str:
