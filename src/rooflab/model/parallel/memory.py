@@ -16,6 +16,7 @@ from rooflab.work.llm.architecture import Architecture, Block, Experts, Mlp
 from rooflab.work.llm.mixers import Attention, Compressed, Latent, Mixer, Recurrent
 from rooflab.work.llm.precision import Precision
 from rooflab.work.llm.precision import precision as named
+from rooflab.work.llm.streams import HyperConnections
 
 Number = float | np.ndarray
 
@@ -96,7 +97,8 @@ def weight_bytes(model: Architecture, layout: Layout, precision: Precision) -> f
     for block in model.blocks:
         one = block.norms * model.norm_parameters * 2.0
         one += 2.0 * model.hidden * block.side * precision.linear.nbytes
-        one += block.stream_parameters(model.hidden) * 4.0
+        wide = 4.0 if isinstance(block.streams, HyperConnections) else 2.0
+        one += block.stream_parameters(model.hidden) * wide
         for mixer in (*block.mixers, block.cross):
             if mixer is not None:
                 last = _result_parameters(model, mixer, ways)
@@ -112,6 +114,8 @@ def weight_bytes(model: Architecture, layout: Layout, precision: Precision) -> f
     towers = sum(each.parameters() for each in (model.encoder, model.tower) if each is not None)
     # Of several stages the first or the last is the fullest.
     ends += model.hidden * model.side_width * precision.embedding.nbytes
+    if model.streams is not None:
+        ends += model.streams.ending(model.hidden) * precision.embedding.nbytes
     return total + ends / ways / (2.0 if layout.pipeline > 1 else 1.0) + towers * 2.0 + model.norm_parameters * 2.0
 
 

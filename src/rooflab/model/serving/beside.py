@@ -12,6 +12,7 @@ from rooflab.model.serving.batch import Batch, Number
 from rooflab.model.serving.kernels import Kernel, grouped, product
 from rooflab.model.serving.row_kernels import lookup, norm, pointwise
 from rooflab.work.llm.architecture import Architecture, Block, Tower
+from rooflab.work.llm.streams import AltUp, HyperConnections
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run
@@ -125,20 +126,56 @@ def side(run: Run, width: int, count: float) -> list[Kernel]:
 
 
 def streams(run: Run, block: Block, count: float) -> list[Kernel]:
-    """What reads and writes the residual streams around each part of a layer, and the product that says how.
+    """What reads and writes the residual streams around a layer or each part of it, and what says how."""
+    if isinstance(block.streams, HyperConnections):
+        return _hyper(run, block.streams, count * ((block.mixer is not None) + (block.feed is not None)))
+    return _alternating(run, block.streams, count) if block.streams else []
+
+
+def _hyper(run: Run, of: HyperConnections, times: float) -> list[Kernel]:
+    """Around each part: the product that says how streams are mixed, what the part reads, what is written.
 
     The product's operands are fp32 (DeepSeek's own kernel multiplies them as TF32: deepseek-ai/DeepGEMM,
     tf32_hc_prenorm_gemm), here at the rate of 16 bits with the bytes of fp32; Sinkhorn's iterations over a token's
     few numbers are left out.
     """
-    if block.streams == 1:
-        return []
-    ways, hidden, tokens = float(block.streams), float(run.model.hidden), run.tokens
+    ways, hidden, tokens = float(of.count), float(run.model.hidden), run.tokens
     form = dataclasses.replace(run.precision.embedding, bits=32.0)
-    times = count * ((block.mixer is not None) + (block.feed is not None))
-    numbers = float(block.mixed_streams)
     return [
-        product("norm", "how streams are mixed", times, tokens, numbers, ways * hidden, form),
+        product("norm", "how streams are mixed", times, tokens, float(of.numbers), ways * hidden, form),
         pointwise("norm", "read the streams", times, tokens * hidden, reads=2.0 * ways, writes=2.0),
         pointwise("norm", "write the streams", times, tokens * hidden * ways, reads=2.0 + 2.0 / ways, writes=2.0),
+    ]
+
+
+def _alternating(run: Run, of: AltUp, count: float) -> list[Kernel]:
+    """Before a layer all streams are foretold, after it put right; the learnt residual beside attention."""
+    ways, hidden, tokens, half = float(of.count), float(run.model.hidden), run.tokens, run.precision.embedding
+    rank, all_streams, stored = float(of.rank), tokens * hidden * ways, run.precision.linear
+    return [
+        norm("norm", "normalise for the router", 2 * count, tokens, hidden, reads=2.0, writes=2.0, warm=2.0),
+        product("norm", "how streams are mixed", 2 * count, tokens, ways, hidden, half),
+        pointwise("norm", "foretell the streams", count, all_streams, reads=2.0, writes=2.0),
+        pointwise("norm", "put the streams right", count, all_streams, reads=2.0 + 2.0 / ways, writes=2.0),
+        product("attention", "learnt residual: down", count, tokens, rank, hidden, stored),
+        product("attention", "learnt residual: up", count, tokens, hidden, rank, stored),
+        norm("norm", "normalise the learnt residual", count, tokens, hidden, reads=4.0, writes=2.0, warm=4.0),
+    ]
+
+
+def stream_ends(run: Run) -> list[Kernel]:
+    """What makes the streams before the first layer, and one of them after the last."""
+    of, tokens, hidden = run.model.streams, run.tokens, float(run.model.hidden)
+    if of is None:
+        return []
+    half, others = run.precision.embedding, float(of.count - 1)
+    reads, writes = 2.0 * of.count, 2.0 / of.count
+    joined = pointwise("norm", "join the streams", 1.0, tokens * hidden, reads=reads, writes=2.0)
+    if isinstance(of, AltUp):
+        return [product("embedding", "make and join streams", 2 * others, tokens, hidden, hidden, half), joined]
+    parted = pointwise("norm", "part the streams", 1.0, tokens * hidden * of.count, reads=writes, writes=2.0)
+    return [
+        parted,
+        product("norm", "how streams join", 1.0, tokens, float(of.count), of.count * hidden, half),
+        joined,
     ]

@@ -107,6 +107,7 @@ def kernels_of(run: Run) -> list[Kernel]:
     kernels += beside.side_inputs(run)
     for block in run.model.blocks:
         kernels += block_kernels(run, block)
+    kernels += beside.stream_ends(run)
     kernels += _head(run)
     stages = run.layout.pipeline - 1
     if stages:

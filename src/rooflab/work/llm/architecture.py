@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rooflab.errors import RooflabError
 from rooflab.work.llm.mixers import Attention, Mixer
+from rooflab.work.llm.streams import Streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,7 @@ class Block:
         side: elements of a second embedding of each token, which every layer has of its own and mixes in by two
             products (Gemma 4's per-layer inputs); 0 for none.
         beside: a second mixer that reads what the first does; their results are added (Falcon-H1).
-        streams: residual ones, of which each part reads a mixture and to all of which it adds (DeepSeek-V4's
-            manifold-constrained hyper-connections); 1 for the usual residual.
+        streams: residual ones beside the layer; None for the usual single residual.
     """
 
     count: int
@@ -91,7 +91,7 @@ class Block:
     norms: int = 2
     parallel: bool = False
     side: int = 0
-    streams: int = 1
+    streams: Streams | None = None
     beside: Mixer | None = None
 
     @property
@@ -105,17 +105,10 @@ class Block:
         own = sum(each.parameters(hidden) for each in parts) + self.stream_parameters(hidden)
         return own + self.norms * norm_parameters + 2 * hidden * self.side
 
-    @property
-    def mixed_streams(self) -> int:
-        """Numbers that say how the streams are mixed: what a part reads, where it adds, what goes on to which."""
-        return (2 + self.streams) * self.streams if self.streams > 1 else 0
-
     def stream_parameters(self, hidden: int) -> int:
-        """Of what makes these numbers of the streams themselves, before each part; with three scales of theirs."""
-        if self.streams == 1:
-            return 0
+        """Of what mixes residual streams around its parts."""
         parts = (self.mixer is not None) + (self.feed is not None)
-        return parts * (self.mixed_streams * (self.streams * hidden + 1) + 3)
+        return self.streams.parameters(hidden, parts) if self.streams else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +226,11 @@ class Architecture:
         return (self.vocabulary + self.positions) * self.hidden + self.side_vocabulary * self.side_width
 
     @property
+    def streams(self) -> Streams | None:
+        """The residual streams that its layers have in common; None for the usual single residual."""
+        return next((each.streams for each in self.blocks if each.streams), None)
+
+    @property
     def side_width(self) -> int:
         """Elements of the embeddings that layers have of their own, of all layers."""
         return sum(each.count * each.side for each in self.blocks)
@@ -255,11 +253,8 @@ class Architecture:
         norms = self.norm_parameters * (1 + self.embedding_norm)
         sides = {each.side for each in self.blocks if each.side}
         norms += self.hidden * self.side_width + sum(sides)  # what brings the token's own vector to them, its norm
-        streams = max(each.streams for each in self.blocks)
-        norms += (
-            streams * (streams * self.hidden + 1) + 1 if streams > 1 else 0
-        )  # what joins the streams at the end
-        return layers + self.embedding_parameters + self.head_parameters + norms + self.relative + towers
+        streams = self.streams.ending(self.hidden) if self.streams else 0
+        return layers + self.embedding_parameters + self.head_parameters + norms + streams + self.relative + towers
 
     @property
     def active_parameters(self) -> int:

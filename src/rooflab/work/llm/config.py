@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
-from rooflab.work.llm import defaults, feeds, layers, quantized, unread
+from rooflab.work.llm import defaults, feeds, layers, quantized, recurrent_layers, unread
 from rooflab.work.llm.architecture import Architecture, Block
 from rooflab.work.llm.families import ALIASES, FAMILIES, Family
 from rooflab.work.llm.fields import Fields
@@ -75,7 +75,7 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         groups[each] = groups.get(each, 0) + 1
     norms = layers.norms_of(family, word, fields) + (cross is not None)
     side, side_rows = layers.side_of(word, fields), fields.count("vocab_size_per_layer_input")
-    streams, beside = fields.size("hc_mult", 1), layers.beside_of(family, fields)
+    streams, beside = layers.streams_of(word, fields), recurrent_layers.beside_of(family, fields)
     blocks = tuple(
         Block(count, mixer, feed, cross, norms, parallel, side, streams, beside)
         for (mixer, feed), count in groups.items()

@@ -125,6 +125,7 @@ FAMILIES: dict[str, Family] = {
     "gemma": _GEMMA,
     "gemma2": Family(norms=4, tied=True),
     "gemma3": Family(norms=4, qk_norm="head", tied=True),
+    "gemma3n": Family(norms=4, qk_norm="head", tied=True, feed="gemma3n"),
     "gemma4": Family(norms=4, qk_norm="head", tied=True, feed="gemma4"),
     "phi": Family(gated=False, bias=True, out_bias=True, mlp_bias=True, layer_norm=True, norms=1, parallel=True,
                   head_bias=True),
@@ -167,6 +168,7 @@ FAMILIES: dict[str, Family] = {
 ALIASES: dict[str, str] = {
     "llama4_text": "llama4",
     "gemma3_text": "gemma3",
+    "gemma3n_text": "gemma3n",
     "gemma4_text": "gemma4",
     "gemma4_unified_text": "gemma4",
     "qwen3_5_text": "qwen3_5",

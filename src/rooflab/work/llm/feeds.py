@@ -6,7 +6,8 @@ from rooflab.errors import RooflabError
 from rooflab.work.llm.architecture import Experts, Mlp
 from rooflab.work.llm.families import Family
 from rooflab.work.llm.fields import Fields
-from rooflab.work.llm.layers import borrows, chosen, nemotron_kind
+from rooflab.work.llm.layers import borrows, chosen
+from rooflab.work.llm.recurrent_layers import nemotron_kind
 
 
 def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Experts | None:
@@ -16,7 +17,7 @@ def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Exp
         "llama4": _llama4, "nemotron_h": _nemotron, "jamba": _jamba, "granite": _granite, "ernie": _ernie,
         "hunyuan": _hunyuan, "gemma4": _gemma4,
         "chosen": _chosen_feed, "lfm2": _lfm2, "halved": _halved,
-        "longcat": _longcat,
+        "longcat": _longcat, "gemma3n": _gemma3n,
     }  # fmt: skip
     if family.feed == "none":
         return None
@@ -170,6 +171,12 @@ def _longcat(family: Family, fields: Fields, number: int) -> Mlp | Experts:
         router_bias=fields.flag("router_bias"),
         idle=idle,
     )
+
+
+def _gemma3n(family: Family, fields: Fields, number: int) -> Mlp:
+    """As wide as the list by layer says, or all alike."""
+    wide = fields.listed("intermediate_size", number)
+    return Mlp(fields.size("intermediate_size") if wide is None else wide)
 
 
 def _gemma4(family: Family, fields: Fields, number: int) -> Mlp | Experts:

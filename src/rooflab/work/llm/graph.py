@@ -6,16 +6,18 @@ has them. Engines and layouts make other kernels of it: see `model.serving`.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from rooflab.errors import RooflabError
 from rooflab.types.work import Graph
-from rooflab.work.llm import graph_latent
+from rooflab.work.llm import graph_latent, graph_streams
 from rooflab.work.llm.architecture import Architecture, Block, Experts, Mlp, Tower
-from rooflab.work.llm.formats import WeightFormat, weight_format
+from rooflab.work.llm.formats import WeightFormat
 from rooflab.work.llm.graph_maker import Maker
 from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, Lightning, ShortConv, StateSpace
 from rooflab.work.llm.precision import Precision, stored
+from rooflab.work.llm.streams import AltUp
 
 
 def graph(
@@ -61,18 +63,13 @@ def graph(
     make.op("embedding", "gather", (table, ids), (x,), module="embedding", rows=tokens)
     if model.side_width:
         _sides(make, model, x, ids)
-    streams = max(block.streams for block in model.blocks)
-    if streams > 1:
-        wide = make.tensor((tokens, streams * hidden), "bf16")
-        make.op("repeat", "pointwise", (x,), (wide,), module="streams", vector=0, special=0)
-        x = wide
+    x = graph_streams.begun(make, model, x)
     number = 0
     for block in model.blocks:
         for _ in range(block.count):
             x = _block(make, model, block, x, f"layers.{number}")
             number += 1
-    if streams > 1:
-        x = _mixed(make, hidden, streams, streams, x, "streams")
+    x = graph_streams.ended(make, model, x)
     x = make.norm(x, hidden, model.layer_norm, "norm")
     rows = tokens if every_logit else sequences
     last = make.tensor((rows, hidden), "bf16", storage=make.tensors[x].storage)
@@ -96,7 +93,20 @@ def graph(
 
 
 def _block(make: Maker, model: Architecture, block: Block, x: int, module: str) -> int:
-    taken = _taken(make, model.hidden, block, x, f"{module}.streams")
+    """One layer, in all residual streams where there are several."""
+    if not isinstance(block.streams, AltUp):
+        return _layer(make, model, block, x, module)
+    active, foretold = graph_streams.foretold(make, model.hidden, block.streams, x, f"{module}.streams")
+    out = _layer(make, model, dataclasses.replace(block, side=0), active, module)
+    x = graph_streams.put_right(make, model.hidden, block.streams, foretold, out, f"{module}.streams")
+    if not block.side:
+        return x
+    own = _side(make, model, block.side, out, f"{module}.own")
+    return graph_streams.added(make, x, own, f"{module}.streams")
+
+
+def _layer(make: Maker, model: Architecture, block: Block, x: int, module: str) -> int:
+    taken = graph_streams.taken(make, model.hidden, block.streams, x, f"{module}.streams")
     read = make.norm(taken, model.hidden, model.layer_norm, f"{module}.norm") if block.norms else taken
     norms = block.norms - 1
     fed = read
@@ -107,7 +117,10 @@ def _block(make: Maker, model: Architecture, block: Block, x: int, module: str) 
             mixed = make.pointwise("add", (mixed, other), module)
         if norms > 2:
             mixed, norms = make.norm(mixed, model.hidden, model.layer_norm, f"{module}.norm after"), norms - 1
-        x = _given(make, block, x, mixed, module)
+        if isinstance(block.streams, AltUp):
+            learnt = graph_streams.learnt(make, model.hidden, block.streams, read, f"{module}.laurel")
+            mixed = make.pointwise("add", (mixed, learnt), module)
+        x = graph_streams.given(make, block.streams, x, mixed, module)
     if block.cross is not None and model.encoder is not None:
         read = make.norm(x, model.hidden, model.layer_norm, f"{module}.cross norm")
         x = make.pointwise("add", (x, _cross(make, model, block.cross, read, f"{module}.cross")), module)
@@ -115,7 +128,7 @@ def _block(make: Maker, model: Architecture, block: Block, x: int, module: str) 
     if block.feed is None:
         return x
     if not block.parallel and norms > 0:
-        taken = _taken(make, model.hidden, block, x, f"{module}.streams 2")
+        taken = graph_streams.taken(make, model.hidden, block.streams, x, f"{module}.streams 2")
         fed = make.norm(taken, model.hidden, model.layer_norm, f"{module}.norm 2")
         norms -= 1
     elif block.parallel and norms > 0:
@@ -123,33 +136,8 @@ def _block(make: Maker, model: Architecture, block: Block, x: int, module: str) 
     out = _feed(make, model.hidden, block.feed, fed, make.tokens, f"{module}.mlp")
     if norms > 0:
         out = make.norm(out, model.hidden, model.layer_norm, f"{module}.norm last")
-    x = _given(make, block, x, out, module)
+    x = graph_streams.given(make, block.streams, x, out, module)
     return _side(make, model, block.side, x, f"{module}.own") if block.side else x
-
-
-def _taken(make: Maker, hidden: int, block: Block, x: int, module: str) -> int:
-    """What a part of a layer reads: the residual, or a mixture of its streams."""
-    return x if block.streams == 1 else _mixed(make, hidden, block.streams, block.mixed_streams, x, module)
-
-
-def _mixed(make: Maker, hidden: int, streams: int, numbers: int, x: int, module: str) -> int:
-    """The mixture of residual streams by numbers that a product makes of all of them."""
-    rows, form = make.tokens, weight_format("fp32")
-    weights = make.weight((streams * hidden, numbers), form, module)
-    make.product(x, weights, rows, numbers, streams * hidden, module, form)
-    out = make.tensor((rows, hidden), "bf16")
-    make.op("mix", "pointwise", (x,), (out,), module=module, vector=2 * streams, special=0)
-    return out
-
-
-def _given(make: Maker, block: Block, x: int, out: int, module: str) -> int:
-    """What goes on after a part: the residual and what it gave, or the streams, mixed, with their share of it."""
-    if block.streams == 1:
-        return make.pointwise("add", (x, out), module)
-    after = make.tensor(make.tensors[x].shape, "bf16")
-    ops = 2 * (block.streams + 1)
-    make.op("mix", "pointwise", (x, out), (after,), module=module, vector=ops, special=0)
-    return after
 
 
 def _sides(make: Maker, model: Architecture, x: int, ids: int) -> None:

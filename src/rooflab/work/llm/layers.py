@@ -5,89 +5,27 @@ from __future__ import annotations
 import dataclasses
 
 from rooflab.errors import RooflabError
+from rooflab.work.llm import latent_layers, recurrent_layers
 from rooflab.work.llm.families import Family
 from rooflab.work.llm.fields import Fields
-from rooflab.work.llm.mixers import Attention, Compressed, Delta, Latent, Lightning, Mixer, ShortConv, StateSpace
+from rooflab.work.llm.mixers import Attention, Mixer
+from rooflab.work.llm.streams import AltUp, HyperConnections, Streams
 
 
 def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | None:
     """The mixer of layer `number`; None where it has none."""
-    if family.mixer == "latent":
-        return _latent(fields)
-    if family.mixer == "kimi":
-        return _kimi(fields, number)
-    if family.mixer == "lightning" and _is_lightning(fields, number):
-        heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
-        return Lightning(heads, fields.size("head_dim", hidden // heads))
+    recurrent = recurrent_layers.mixer_of(family, word, fields, number)
+    if recurrent is not None:
+        return recurrent
+    if family.mixer in ("latent", "kimi"):
+        return latent_layers.latent_of(fields)
     if family.mixer == "compressed":
-        return _compressed(fields, number)
+        return latent_layers.compressed_of(fields, number)
     if family.mixer == "chosen":
         return _chosen_attention(family, word, fields, number)
-    if family.mixer == "delta" and _is_linear(fields, number):
-        return Delta(
-            heads=fields.size("linear_num_key_heads"),
-            value_heads=fields.size("linear_num_value_heads"),
-            size=fields.size("linear_key_head_dim"),
-            values=fields.size("linear_value_head_dim"),
-            taps=fields.size("linear_conv_kernel_dim", 4),
-        )
-    if family.mixer == "mamba":
-        return _mamba(word, fields)
-    if family.mixer == "conv" and not _attends(fields, number):
-        return ShortConv(fields.size("hidden_size"), fields.size("conv_L_cache", 3), fields.flag("conv_bias"))
-    if family.mixer == "nemotron_h":
-        kind = nemotron_kind(fields, number)
-        if kind == "mamba":
-            return _mamba2(
-                fields, fields.size("mamba_num_heads") * fields.size("mamba_head_dim"),
-                fields.size("mamba_num_heads"), bias=fields.flag("mamba_proj_bias"),
-            )  # fmt: skip
-        return attention_of(family, word, fields, number) if kind == "attention" else None
-    if family.mixer == "bamba" and not _attends(fields, number):
-        inner = fields.size("mamba_expand", 2) * fields.size("hidden_size")
-        return _mamba2(fields, inner, fields.size("mamba_n_heads"), bias=fields.flag("mamba_proj_bias"))
-    if family.mixer == "jamba" and number % fields.size("attn_layer_period", 8) != fields.count(
-        "attn_layer_offset", 4
-    ):
-        return _mamba(word, fields)
-    return attention_of(family, word, fields, number)
-
-
-def beside_of(family: Family, fields: Fields) -> Mixer | None:
-    """The second mixer of each layer, whose result is added to the first's; None where there is one alone."""
-    if family.mixer != "falcon_h1":
+    if family.mixer == "nemotron_h" and recurrent_layers.nemotron_kind(fields, number) != "attention":
         return None
-    expanded = fields.size("mamba_expand", 2) * fields.size("hidden_size")
-    inner = fields.size("mamba_d_ssm", expanded)
-    made = _mamba2(fields, inner, fields.size("mamba_n_heads"), bias=fields.flag("mamba_proj_bias"))
-    return dataclasses.replace(made, normed=fields.flag("mamba_rms_norm"))
-
-
-def _kimi(fields: Fields, number: int) -> Delta | Latent:
-    """Of Kimi Linear: the delta rule with decays by channel, or latent attention; files count layers from 1."""
-    inside = fields.get("linear_attn_config")
-    sizes = Fields(inside if isinstance(inside, dict) else {}, f"{fields.source}: linear_attn_config")
-    kind, whole = fields.kind(number), sizes.get("full_attn_layers")
-    if kind is not None:
-        linear = kind == "linear_attention"
-    else:
-        linear = number + 1 not in whole if isinstance(whole, list) else number % 4 != 0 or number == 0
-    if not linear:
-        return _latent(fields)
-    heads = sizes.maybe("num_heads") or fields.size("linear_num_heads")
-    size = sizes.maybe("head_dim") or fields.size("linear_head_dim")
-    taps = sizes.maybe("short_conv_kernel_size") or fields.size("linear_conv_kernel_dim", 4)
-    return Delta(heads, heads, size, size, taps, rank=size)
-
-
-def _is_lightning(fields: Fields, number: int) -> bool:
-    """Whether a layer of MiniMax is linear: by its kind, a list of 0 and 1, or every second."""
-    kind, listed = fields.kind(number), fields.listed("attn_type_list", number)
-    if kind is not None:
-        return kind == "linear_attention"
-    if listed is not None:
-        return not listed
-    return number % 2 == 1
+    return attention_of(family, word, fields, number)
 
 
 def chosen(fields: Fields, number: int, part: str) -> Fields | None:
@@ -161,7 +99,7 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
         gate=word in ("qwen3_next", "qwen3_5", "qwen3_5_moe", "afmoe"),
         qk_norm="head" if fields.flag(_QK_NORMS.get(word, "")) else family.qk_norm,
         rotates=family.rotates and fields.get("position_embedding_type") not in ("nope", "none"),
-        borrows=word == "gemma4" and borrows(fields, number),
+        borrows=word in ("gemma3n", "gemma4") and borrows(fields, number),
         sinks=word == "gpt_oss" or (word == "mimo_v2_flash" and window > 0),
     )
 
@@ -194,7 +132,15 @@ def borrows(fields: Fields, number: int) -> bool:
 
 def side_of(word: str, fields: Fields) -> int:
     """Elements of the embedding that each layer has of its own; 0 for none."""
-    return fields.count("hidden_size_per_layer_input") if word == "gemma4" else 0
+    return fields.count("hidden_size_per_layer_input") if word in ("gemma3n", "gemma4") else 0
+
+
+def streams_of(word: str, fields: Fields) -> Streams | None:
+    """Residual streams beside the layers; None where there is one residual."""
+    if word == "gemma3n":
+        return AltUp(fields.size("altup_num_inputs", 4), fields.size("laurel_rank", 64))
+    count = fields.size("hc_mult", 1)
+    return HyperConnections(count) if count > 1 else None
 
 
 # The field that says whether q and k are normalised head by head.
@@ -206,7 +152,7 @@ _Q_K_V = ("glm", "glm4", "glm4_moe", "helium", "mimo_v2_flash")
 
 
 # Of so many layers the last attends to all, where no field says, as transformers' configurations fill it in.
-_PATTERN = {"cohere2": 4, "olmo3": 4}
+_PATTERN = {"cohere2": 4, "olmo3": 4, "gemma3n": 5}
 
 
 def _window(fields: Fields, word: str, number: int) -> int:
@@ -237,145 +183,11 @@ def _window(fields: Fields, word: str, number: int) -> int:
         return window if slides else 0
     if isinstance(pattern, str) and pattern:  # EXAONE: L for local, G for global, over and over
         return window if pattern[number % len(pattern)] == "L" else 0
-    if pattern is not None or word in ("gemma3", "gemma4", "cohere2", "olmo3"):
+    if pattern is not None or word in ("gemma3", "gemma3n", "gemma4", "cohere2", "olmo3"):
         return window if (number + 1) % fields.size("sliding_window_pattern", _PATTERN.get(word, 6)) else 0
     if word.startswith("qwen"):  # the first `max_window_layers` see all
         return window if fields.flag("use_sliding_window") and number >= fields.count("max_window_layers") else 0
     return window
-
-
-def _is_linear(fields: Fields, number: int) -> bool:
-    kind = fields.kind(number)
-    if kind is not None:
-        return kind == "linear_attention"
-    return (number + 1) % fields.size("full_attention_interval", 4) != 0
-
-
-def _attends(fields: Fields, number: int) -> bool:
-    """Whether a layer beside Mamba-2's attends: by its kind, or among those listed."""
-    kind = fields.kind(number)
-    if kind is not None:
-        return "attention" in kind and "linear" not in kind
-    listed = fields.get("attn_layer_indices")
-    listed = fields.get("full_attn_idxs") if listed is None else listed
-    return isinstance(listed, list) and number in listed
-
-
-def _latent(fields: Fields) -> Latent:
-    return Latent(
-        heads=fields.size("num_attention_heads"),
-        q_rank=fields.count("q_lora_rank"),
-        kv_rank=fields.size("kv_lora_rank"),
-        plain=fields.size("qk_nope_head_dim"),
-        rotary=fields.size("qk_rope_head_dim"),
-        values=fields.size("v_head_dim"),
-        index_heads=fields.count("index_n_heads"),
-        index_size=fields.count("index_head_dim"),
-        index_top=fields.count("index_topk"),
-    )
-
-
-# Kinds of DeepSeek-V4's layers: the field of a block's tokens, how many they are where no field says.
-_BLOCKS = {
-    "compressed_sparse_attention": ("compress_rate_csa", 4),
-    "heavily_compressed_attention": ("compress_rate_hca", 128),
-}
-
-
-def _compressed(fields: Fields, number: int) -> Compressed:
-    """Attention of layer `number` of DeepSeek-V4.
-
-    Raises:
-        RooflabError: a kind of layer that it has none of, or a list of rates that ends before the layer.
-    """
-    kind, rate = _compressing(fields, number)
-    picks = kind == "compressed_sparse_attention"
-    return Compressed(
-        heads=fields.size("num_attention_heads"),
-        size=fields.size("head_dim"),
-        rotary=fields.size("qk_rope_head_dim", 64),
-        q_rank=fields.size("q_lora_rank"),
-        window=fields.size("sliding_window"),
-        rate=rate,
-        overlaps=picks,
-        groups=fields.size("o_groups"),
-        out_rank=fields.size("o_lora_rank"),
-        index_heads=fields.size("index_n_heads") if picks else 0,
-        index_size=fields.size("index_head_dim") if picks else 0,
-        index_top=fields.size("index_topk") if picks else 0,
-    )
-
-
-def _compressing(fields: Fields, number: int) -> tuple[str, int]:
-    """The kind of a layer and how many tokens a block has: of `layer_types`, of a rate by layer, or in turn."""
-    kind, rate = fields.kind(number), fields.listed("compress_ratios", number)
-    if kind is None and rate is not None:
-        kind = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}.get(
-            rate, f"compress_ratios {rate}"
-        )
-    elif kind is None:  # two that compress heavily, then both sorts in turn
-        kind = "compressed_sparse_attention" if number > 1 and number % 2 else "heavily_compressed_attention"
-    if kind == "sliding_attention":
-        return kind, 0
-    if kind not in _BLOCKS:
-        raise RooflabError(
-            f"{fields.source}: layer {number} is of kind {kind!r}, expected sliding_attention, "
-            f"{' or '.join(_BLOCKS)}"
-        )
-    name, usual = _BLOCKS[kind]
-    stated = fields.get("compress_rates")
-    by_kind = Fields(stated if isinstance(stated, dict) else {}, f"{fields.source}: compress_rates")
-    return kind, by_kind.size(kind, fields.size(name, usual))
-
-
-def _mamba(word: str, fields: Fields) -> StateSpace:
-    hidden = fields.size("hidden_size")
-    expand = fields.size("expand", fields.size("mamba_expand", 2))
-    inner = (
-        fields.size("intermediate_size", expand * hidden) if word in ("mamba", "falcon_mamba") else expand * hidden
-    )
-    if word == "mamba2":
-        return _mamba2(fields, inner, fields.size("num_heads"), bias=fields.flag("use_bias"))
-    rank = fields.get("time_step_rank") or fields.get("mamba_dt_rank")
-    return StateSpace(
-        inner=inner,
-        state=fields.size("state_size", fields.size("mamba_d_state", 16)),
-        taps=fields.size("conv_kernel", fields.size("mamba_d_conv", 4)),
-        rank=rank if isinstance(rank, int) else -(-hidden // 16),
-        bias=fields.flag("use_bias", fields.flag("mamba_proj_bias")),
-        conv_bias=fields.flag("use_conv_bias", fields.flag("mamba_conv_bias", True)),
-    )
-
-
-def _mamba2(fields: Fields, inner: int, heads: int, *, bias: bool) -> StateSpace:
-    return StateSpace(
-        inner=inner,
-        state=fields.size("ssm_state_size", fields.size("state_size", fields.size("mamba_d_state", 128))),
-        taps=fields.size("conv_kernel", fields.size("mamba_d_conv", 4)),
-        heads=heads,
-        groups=fields.size("n_groups", fields.size("mamba_n_groups", 1)),
-        bias=bias,
-        conv_bias=fields.flag("use_conv_bias", fields.flag("mamba_conv_bias", True)),
-    )
-
-
-def nemotron_kind(fields: Fields, number: int) -> str:
-    """What layer `number` of Nemotron-H is: "mamba", "attention", "mlp" or "moe".
-
-    Raises:
-        RooflabError: a letter of its pattern that stands for none.
-    """
-    pattern = fields.get("hybrid_override_pattern")
-    if isinstance(pattern, str):
-        kinds = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
-        if pattern[number] not in kinds:
-            raise RooflabError(
-                f"{fields.source}: hybrid_override_pattern has {pattern[number]!r} at layer {number}, expected M "
-                "(Mamba), * (attention), - (feed-forward) or E (experts)"
-            )
-        return kinds[pattern[number]]
-    kind = fields.kind(number) or "mamba"
-    return {"linear_attention": "mamba", "full_attention": "attention"}.get(kind, kind)
 
 
 def cross_of(family: Family, fields: Fields) -> Attention | None:
@@ -398,6 +210,8 @@ def norms_of(family: Family, word: str, fields: Fields) -> int:
         return 1 if fields.flag("parallel_attn", True) else 2
     if word == "gpt_neox":
         return 2
+    if word == "gemma3n":  # one more after each layer's own embedding
+        return family.norms + 1
     if word == "gemma4":  # one more after each layer's own embedding, three more around experts
         own = 1 if fields.count("hidden_size_per_layer_input") else 0
         return family.norms + own + (3 if fields.flag("enable_moe_block") else 0)

@@ -23,7 +23,7 @@ _INERT = re.compile(
     r"use_bfloat16|use_flash_attn|gradient_checkpointing|use_cache|embedding_fraction|num_nextn_predict_layers|num_mtp_layers|n_ctx|"
     r"num_mtp_modules|mtp_.*|use_mtp|sep_token|expert_capacity|norm_topk_prob|moe_router.*|use_associative_scan|"
     r"rescale_.*|residual_.*|attn_temperature_tuning|alibi.*|use_mambapy|layer_norm_elementwise_affine|"
-    r"time_step_.*|mamba_dt_.*|original_rope|post_layer_norm|postnorm|moe_renormalize|hc_sinkhorn_iters|num_hash_layers|mlp_layer_types|norm_head|norm_softmax|use_rmsnorm|swiglu.*|is_gated_act|enable_bias|do_layer_norm_before|learned_pos_emb|no_bias|"
+    r"time_step_.*|mamba_dt_.*|original_rope|post_layer_norm|postnorm|moe_renormalize|hc_sinkhorn_iters|altup_active_idx|altup_coef_clip|altup_correct_scale|activation_sparsity_pattern|num_hash_layers|mlp_layer_types|norm_head|norm_softmax|use_rmsnorm|swiglu.*|is_gated_act|enable_bias|do_layer_norm_before|learned_pos_emb|no_bias|"
     r"no_rope_.*|nope_layer_interval|layer_types|layers_block_type|moe_intermediate_size|intermediate_size_mlp|"
     r"use_qk_norm|mamba_d_head|expand|indexer_types|z_loss.*|.*_loss.*)$"
 )

@@ -1,0 +1,53 @@
+"""Several residual streams beside the layers of a model, of which each layer reads one mixture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HyperConnections:
+    """Manifold-constrained hyper-connections (DeepSeek-V4): each part reads a mixture of all, and adds to all.
+
+    Attributes:
+        count: streams.
+    """
+
+    count: int
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that say how they are mixed: what a part reads, where it adds, what goes on to which."""
+        return (2 + self.count) * self.count
+
+    def parameters(self, hidden: int, parts: int) -> int:
+        """Of what makes these numbers of the streams, before each of a layer's `parts`; with three scales."""
+        return parts * (self.numbers * (self.count * hidden + 1) + 3)
+
+    def ending(self, hidden: int) -> int:
+        """Parameters of what joins the streams after the last layer."""
+        return self.count * (self.count * hidden + 1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class AltUp:
+    """Alternating updates (arXiv:2301.13310): all streams are foretold, one passes the layer, all are put right.
+
+    Attributes:
+        count: streams.
+        rank: of a learnt residual beside attention (LAuReL, arXiv:2411.07501).
+    """
+
+    count: int
+    rank: int
+
+    def parameters(self, hidden: int, parts: int) -> int:
+        """Of one layer: both tables of coefficients, their router and norm, a scale, the learnt residual."""
+        return (self.count + self.count**2) * self.count + hidden * (self.count + 2) + hidden * (2 * self.rank + 1)
+
+    def ending(self, hidden: int) -> int:
+        """Parameters of the products that make the other streams of the first, and one of all at the end."""
+        return 2 * (self.count - 1) * hidden**2
+
+
+Streams = HyperConnections | AltUp
