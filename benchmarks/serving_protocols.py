@@ -31,6 +31,7 @@ class Protocol(NamedTuple):
         memory_share: of a device that the server was told to take; None where it was left at its default.
         cache: format of the KV cache where it is not that of the formats (`serving_rows`); "" where it is.
         prompts: how many different ones the client has, where a server caches prefixes; 0 for all.
+        graphs_prompts: whether steps with prompts are replayed too, but for attention (piecewise CUDA graphs).
         speculation: drafts of each step.
         drafting: the same server with drafts, where both are measured and a row does not say which it is.
     """
@@ -47,6 +48,7 @@ class Protocol(NamedTuple):
     memory_share: float | None = None
     cache: str = ""
     prompts: int = 0
+    graphs_prompts: bool = False
     speculation: Speculation | None = None
     drafting: Protocol | None = None
 
@@ -165,13 +167,27 @@ def _trtllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float)
         return made._replace(
             speculation=Speculation(drafts, ACCEPTED[drafts]),
             step_tokens=-(-tokens // 64) * 64,
+            graphs_prompts=row["backend_version"].startswith("1.2") and _piecewise(row, layout, clients),
         )
     made = made._replace(step_tokens=round(clients) + prompt + 64)
     if row["backend_version"].startswith("1.2"):
         made = made._replace(step_tokens=max(made.step_tokens or 0, 8192))
+        if square and row["precision"] == "fp4" and layout.tensor == layout.experts == 8:
+            made = made._replace(graphs_prompts=True)
         if square and row["precision"] == "fp8" and 64 <= clients < 256 and row["system"].startswith("b200"):
             made = made._replace(wait_steps=40, wait_share=0.8)
     return made
+
+
+def _piecewise(row: dict[str, str], layout: Layout, clients: float) -> bool:
+    """Whether steps with prompts are replayed in pieces beside drafts (dsr1_fp4_, dsr1_fp8_b200_trt_mtp.sh)."""
+    lengths, data = (row["isl"], row["osl"]), layout.data > 1
+    if row["precision"] == "fp8":
+        most = {("1024", "1024"): 4, ("1024", "8192"): 8, ("8192", "1024"): 16}
+        return not data and clients > most.get(lengths, 0)
+    if lengths == ("1024", "1024"):
+        return clients in (32, 64) or (clients == 128 and not data)
+    return lengths == ("1024", "8192") and clients == 64
 
 
 def _trtllm_memory(row: dict[str, str], layout: Layout) -> float:

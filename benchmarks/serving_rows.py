@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import functools
+import math
 import re
 import zlib
 from collections.abc import Iterator
@@ -119,12 +120,15 @@ def step_of(
     mask_s: float | None = None,
     widens_once: bool = True,
     threads: int | None = None,
+    graphs_prompts: bool = False,
 ) -> StepModel:
     weights, attention, experts, cache = words
     form = precision(weights, attention=attention, experts=experts, cache=cache)
     if (weights, attention) == ("nvfp4", "bf16") and name.startswith("deepseek"):
         form = dataclasses.replace(form, result=form.linear, draft=form.attention)
     how = dataclasses.replace(engine_called(engine), flash_attention=flash)
+    if graphs_prompts:
+        how = dataclasses.replace(how, graphs_prompts=True, graph_tokens=math.inf)
     if not graphs:
         how = dataclasses.replace(how, graph_tokens=0.0)
     if sorting_s is not None:
@@ -174,7 +178,7 @@ def _on_one(
     formats = _silicon_formats(row, model)
     step = step_of(
         model.name, CARDS[row["system"]], row["backend"], layout, (*formats[:3], how.cache or formats[3]),
-        how.speculation, how.stream_interval, how.memory_share,
+        how.speculation, how.stream_interval, how.memory_share, graphs_prompts=how.graphs_prompts,
     )  # fmt: skip
     return ServingCase(
         table=f"silicon, {row['mode']}",
