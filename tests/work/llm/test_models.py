@@ -384,3 +384,19 @@ def test_a_tower_s_sizes_by_other_names_count_and_without_any_it_is_refused():
 def test_an_encoder_of_sound_that_is_not_read_is_named():
     whole = {**LLAMA, "audio_processor": {"config": {"num_blocks": 24}}}
     assert config.architecture(whole, "mm", "config.json").left_out == ("audio_processor",)
+
+
+def test_a_tower_without_a_number_of_layers_is_named_not_guessed():
+    """As Gemma 3n's files: convolutions by the name of another library's model, sound by its type alone."""
+    fields = _PLAIN | {
+        "intermediate_size": 128,
+        "vision_config": {"model_type": "timm_x", "hidden_size": 32, "architecture": "m"},
+        "audio_config": {"model_type": "some_audio", "hidden_size": 16},
+    }  # fmt: skip
+    model = config.architecture(fields, "x", "config.json")
+    assert (model.tower, model.left_out) == (None, ("audio_config", "vision_config"))
+    assert "audio_config, vision_config are not read" in model.notes()[0]
+    deep = fields | {"vision_config": {"hidden_size": 32, "num_hidden_layers": 3}}
+    model = config.architecture(deep, "x", "config.json")
+    assert model.tower is not None
+    assert (model.tower.blocks[0].count, model.left_out) == (3, ("audio_config",))

@@ -83,6 +83,7 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
     positions = fields.size("max_position_embeddings") + family.table if family.table is not None else 0
     tied = fields.flag("tie_word_embeddings", default=bool(config.get("tie_word_embeddings", family.tied)))
     formats, unsure = quantized.stored(config, whole)
+    tower = tower_of(config, hidden)
     made = Architecture(
         name=name,
         hidden=hidden,
@@ -90,7 +91,7 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         blocks=blocks,
         tied=tied,
         encoder=encoder_of(family, word, fields),
-        tower=tower_of(config, hidden),
+        tower=tower,
         positions=positions,
         layer_norm=family.layer_norm or fields.get("rmsnorm") is False,
         head_bias=family.head_bias,
@@ -99,7 +100,7 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         context=fields.maybe("max_position_embeddings"),
         side_vocabulary=side_rows if side else 0,
         draft_layers=next((n for n in map(fields.count, _DRAFTS) if n), 0),
-        left_out=_left_out(config),
+        left_out=_left_out(config, tower is not None),
         source=source,
         **formats,
     )
@@ -127,14 +128,19 @@ _DEPTHS = ("num_hidden_layers", "encoder_layers", "num_layers", "depth", "resamp
 _READ = ("text_config", "llm_config", "language_config", "vision_config", "quantization_config")
 
 
-def _left_out(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Sections of further parts with layers of their own (of sound, of speech, between two parts), not read."""
+def _left_out(config: Mapping[str, Any], tower: bool) -> tuple[str, ...]:
+    """Sections of further parts with layers of their own (of sound, of speech, between two parts), not read.
+
+    `tower`: whether that of images is read.
+    """
     return tuple(
         name
         for name, value in sorted(config.items())
         if isinstance(value, Mapping)
         and (
             name == "audio_processor"  # Phi-4-multimodal's encoder of sound
+            or (name == "audio_config" and value)  # files may state nothing of it but its type
+            or (name == "vision_config" and value and not tower)
             or (name.endswith("_config") and name not in _READ
                 and any(value.get(word) for word in (*_DEPTHS, *_LANGUAGE)))
         )

@@ -67,7 +67,7 @@ _POSITIONS = {
 
 
 def tower_of(config: Mapping[str, Any], hidden: int) -> Tower | None:
-    """The tower that turns images into tokens of the language model; None where there is none.
+    """The tower that turns images into tokens of the language model; None for none, or one without stated layers.
 
     Raises:
         RooflabError: a size in its section that is no whole number above 0.
@@ -86,7 +86,9 @@ def tower_of(config: Mapping[str, Any], hidden: int) -> Tower | None:
         width = fields.size("hidden_size")
     heads = fields.size("num_attention_heads", fields.size("num_heads", 16))
     size = width // heads
-    count = fields.size("depth", fields.size("num_hidden_layers", fields.size("layers", 1)))
+    count = fields.maybe("depth") or fields.maybe("num_hidden_layers") or fields.maybe("layers")
+    if count is None:  # convolutions, or another library's model by its name
+        return None
     inner = fields.size("intermediate_size", int(width * float(found.get("mlp_ratio", 4))))
     if kind.startswith(
         "glm4v"
