@@ -55,8 +55,32 @@ def test_servers_were_told_so_many_tokens_a_step() -> None:
     assert protocol(_row(backend_version="1.2.0rc6.post2", precision="fp4"), eight, 64.0).wait_steps == 0
     drafting = protocol(_row(silicon_data_source="measured=2026-01-14"), eight, 8.0)
     assert drafting.speculation is not None
-    assert drafting.step_tokens == round(4 * 8 + 1.8 * 1024 + 64)
+    # MAX_NUM_TOKENS=$(( ((MTP+1)*MAX_BATCH_SIZE+ISL+64+63)/64*64 ))
+    assert drafting.step_tokens == (4 * 8 + 1024 + 64 + 63) // 64 * 64 == 1152
+    spread = _row(backend_version="1.2.0rc6.post3", precision="fp4")
+    assert (
+        protocol(spread, Layout(data=8, experts=8), 256.0).step_tokens
+        == (2 * 256 // 4 + 1024 + 64 + 63) // 64 * 64
+    )
     assert protocol(_row(model_path="openai/gpt-oss-120b"), eight, 8.0).step_tokens == 20000
+
+
+def test_prompts_are_replayed_in_pieces_where_servers_were_told_so() -> None:
+    drafts, eight = _row(backend_version="1.2.0rc6.post3"), Layout(tensor=8)
+    assert [protocol(drafts, eight, n).graphs_prompts for n in (4.0, 8.0, 256.0)] == [False, True, True]
+    assert not protocol(drafts, Layout(data=8, experts=8), 64.0).graphs_prompts
+    four = drafts | {"precision": "fp4"}
+    assert [protocol(four, eight, n).graphs_prompts for n in (16.0, 32.0, 64.0, 128.0)] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert not protocol(four | {"isl": "8192"}, eight, 64.0).graphs_prompts
+    plain = _row(backend_version="1.2.0rc6.post2", precision="fp4")
+    assert protocol(plain, Layout(tensor=8, experts=8), 64.0).graphs_prompts
+    assert not protocol(plain, eight, 64.0).graphs_prompts
+    assert not protocol(_row(silicon_data_source="measured=2026-01-14"), eight, 8.0).graphs_prompts
 
 
 def test_aiconfigurators_own_runs_have_room_for_one_prompt_and_1500_tokens() -> None:
