@@ -148,10 +148,10 @@ def test_the_constants_are_those_that_the_sample_gives():
         assert value == pytest.approx(found[kind], rel=0.05), kind
 
 
-def test_nearly_four_of_five_of_the_sample_lie_inside():
+def test_four_of_five_of_the_sample_lie_inside():
     found = loop_bars.judged(loop_bars.sample(), loop_bars.in_use())
-    assert found.loops == 195
-    assert 0.75 < found.inside < 0.83
+    assert found.loops == 226
+    assert 0.78 < found.inside < 0.83
     assert found.half < 0.25
 
 
