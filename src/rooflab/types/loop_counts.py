@@ -18,6 +18,10 @@ class LineCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         compulsory, capacity, conflict: kinds of those misses, by cache level; None unless classified.
         decided: of the misses, those of accesses whose place what their loop found decides, by cache level: nobody
             can begin them ahead. None where that is not known.
+        gathered, chased: misses of a warm run of the accesses whose place data decide, and of those that wait for
+            the one before, by cache level. None where that is not known.
+        scattered: of those gathered, those of stores, by cache level. None likewise.
+        begun: of those gathered, the share that did not lie beside the one before, as the first line of a row.
     """
 
     line: int
@@ -29,6 +33,10 @@ class LineCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     capacity: dict[str, int] | None = None
     conflict: dict[str, int] | None = None
     decided: dict[str, int] | None = None
+    gathered: dict[str, int] | None = None
+    chased: dict[str, int] | None = None
+    scattered: dict[str, int] | None = None
+    begun: float = 1.0
 
 
 class Trips(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

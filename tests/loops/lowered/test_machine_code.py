@@ -40,6 +40,8 @@ pytestmark = pytest.mark.skipif(not X86, reason="only x86's machine code is read
         ("vucomisd\t(%rax), %xmm0", {"slot": 1, "fp add": 1, "to whole": 1, "load": 1}),
         ("vmovq\t%xmm0, %rax", {"slot": 1, "to whole": 1}),
         ("vgatherqpd\t(%rax,%zmm1,8), %zmm2 {%k1}", {"slot": 8, "gather wide": 8}),
+        ("vscatterqpd\t%zmm2, (%rax,%zmm1,8) {%k1}", {"slot": 8, "scatter wide": 8}),
+        ("vpscatterdd\t%ymm2, (%rax,%ymm1,4) {%k1}", {"slot": 8, "scatter": 8}),
         ("vpermpd\t$1, %ymm0, %ymm1", {"slot": 1, "shuffle": 1}),
         # registers of 64 bytes go through units of 32 in two turns
         ("vpermt2pd\t%zmm0, %zmm1, %zmm2", {"slot": 1, "shuffle wide": 1}),

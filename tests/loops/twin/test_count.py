@@ -187,6 +187,35 @@ def test_counts_by_line_add_up(kernels, small):
     assert lines[0].text == "while x[k] > tol and k < 10:"
 
 
+def _rows_picked(table, order, total):
+    for i in range(len(order)):
+        for j in range(table.shape[1]):
+            total[j] += table[order[i], j]
+
+
+def _put_at(values, place, out):
+    for i in range(len(values)):
+        out[place[i]] = values[i]
+
+
+def test_what_data_pick_is_counted_by_line_and_what_of_it_stores_or_begins_a_row():
+    small = (Cache(32 << 10, 8, name="L1"), Cache(64 << 10, 8, name="L2"), Cache(128 << 10, 16, name="L3"))
+
+    def by_line(function, *args):
+        known = understanding.understand(function, args)
+        made = lowered_count.of_loop(known, chosen(small), 60.0)
+        return {each.text: each for each in count.lines(made, known.source) if any(each.gathered.values())}
+
+    # each row elsewhere: four lines, of which one begins it
+    order = np.arange(1024) * 37 % 1024
+    (rows,) = by_line(_rows_picked, np.ones((1024, 32)), order, np.zeros(32)).values()
+    assert rows.begun == pytest.approx(1 / 4, abs=0.05)
+    assert not any(rows.scattered.values())
+    (stored,) = by_line(_put_at, np.arange(1024.0), order * 16, np.zeros(16384)).values()
+    assert stored.scattered == stored.gathered
+    assert stored.begun == pytest.approx(1.0, abs=0.05)
+
+
 def test_trips_and_their_nesting(kernels, small):
     made = counted(kernels.stencil, kernels.made("stencil"), small)
     assert [(each.variable, each.trips, each.depth) for each in count.loops(made)] == [

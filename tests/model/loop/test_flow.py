@@ -278,3 +278,44 @@ def test_additions_of_vectors_do_not_stand_in_the_way_of_shuffles():
     timing = replace(TIMING, latency={"shuffle wide": 1.0, "vector integer wide": 1.0}, throughput=throughput)
     steps = [FlowStep("shuffle wide", 4.0), FlowStep("vector integer wide", 8.0)]
     assert cycles(made(steps), timing).each == pytest.approx(4.0, rel=0.05)
+
+
+INDEXED = [
+    FlowStep("load integer", 1.0),
+    FlowStep("integer shift", 1.0, ((0, 0),)),
+    FlowStep("load", 1.0, ((1, 0),)),
+    FlowStep("fp add", 1.0, ((2, 0),)),
+]
+
+
+def far_cycles(steps, far, **more):
+    loop = made(steps, **more)
+    latency, each = TIMING.latency, {**TIMING.throughput, "integer shift": 0.5, "load integer": 0.5}
+    found = flow.run(loop, TIMING, lambda kind: latency.get(kind, 1.0), each.__getitem__, 0.0, far=far)
+    assert found is not None
+    return found
+
+
+def test_misses_wait_for_a_buffer():
+    # 4 of 200 cycles at once: one each 50
+    found = far_cycles(INDEXED, flow.Far((2,), ((1.0, 200.0),), 4), passes=4000)
+    assert found.alone / 4000 == pytest.approx(50.0, rel=0.02)
+
+
+def test_misses_wait_for_room_in_the_window():
+    # 80 instructions a pass: four passes in the window of 320
+    found = far_cycles(INDEXED, flow.Far((2,), ((1.0, 400.0),), 24), passes=4000, slots=80)
+    assert 400 / 5 < found.alone / 4000 < 400 / 3
+
+
+def test_what_hits_takes_as_long_as_without_misses():
+    assert far_cycles(INDEXED, flow.Far((2,), (), 24), passes=4000) == far_cycles(INDEXED, None, passes=4000)
+
+
+def test_the_first_lines_of_rows_are_those_of_the_first_pass_of_an_entry():
+    row = [FlowStep("load", 1.0), FlowStep("fp add", 1.0, ((0, 0), (1, 1)))]
+    near = far_cycles(row, None, passes=8000, entries=100, slots=40)
+    begun = flow.Far((0,), (), 24, first=((1.0, 300.0),))
+    # rows of 80 passes: the next begins when this one has nearly left the window
+    later = 80 * (far_cycles(row, begun, passes=8000, entries=100, slots=40).each - near.each)
+    assert 0.5 * 300 < later < 1.1 * 300

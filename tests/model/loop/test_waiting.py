@@ -128,4 +128,4 @@ def test_one_disturbed_point_of_the_sweep_makes_no_chain_slower():
     memory = Level(name="DRAM", source=HERE, latency_s=10e-9)
     chased = report(chased={"L1": 1000}, scattered_bytes=2 * MIB)
     guest = msgspec.structs.replace(machine(), curves=(curve,), levels=(memory,))
-    assert waiting._slower(chased, guest) == pytest.approx(1.4)
+    assert waiting.chased_slower(chased, guest) == pytest.approx(1.4)

@@ -36,6 +36,7 @@ _USUAL = {
     "vector integer": 1.0, "vector shift": 1.0, "integer shift": 1.0,
     "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0, "shuffle": 2.0,
     "store forward": 6.0, "store forward integer": 5.0, "branch": 0.0, "store": 0.0, "gather": 20.0,
+    "scatter": 0.0,
 }  # fmt: skip
 _LONG = {"divide": 13.0, "sqrt": 18.0, "call": 40.0}
 

@@ -181,14 +181,11 @@ def _kinds(mnemonic: str, operands: list[str]) -> list[tuple[str, float]]:
         return between
     if mnemonic.startswith("lea"):
         return [("slot", 1.0), ("integer", 1.0)]
-    if mnemonic.startswith(("vgather", "vpgather")):
+    if picks := re.match(r"vp?(gather|scatter)", mnemonic):
         lanes = float(
-            (8 if "zmm" in whole else 4 if "ymm" in whole else 2) * (2 if mnemonic.endswith("dps") else 1)
+            (8 if "zmm" in whole else 4 if "ymm" in whole else 2) * (2 if mnemonic.endswith(("dps", "dd")) else 1)
         )
-        return [("slot", lanes), ("gather wide" if "zmm" in whole else "gather", lanes)]
-    if mnemonic.startswith(("vscatter", "vpscatter")):
-        lanes = 8.0 if "zmm" in whole else 4.0 if "ymm" in whole else 2.0
-        return [("slot", 3 * lanes), ("store", lanes)]
+        return [("slot", lanes), (f"{picks[1]}{' wide' if 'zmm' in whole else ''}", lanes)]
     moves = mnemonic.startswith(("mov", "vmov")) and not mnemonic.startswith(
         ("vmovddup", "vmovshdup", "vmovsldup", "vmovhlps", "vmovlhps", "vmovhpd", "vmovlpd", "vmovmsk")
     )

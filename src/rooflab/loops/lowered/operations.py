@@ -174,8 +174,9 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
         return "fp add", pieces
     if name in _INTEGER_LIKE:
         return ("integer shift" if name in _ROTATES and lanes == 1 else "integer"), pieces
-    if name.startswith("masked.gather"):
-        return ("gather wide" if width_of(lanes * _width(kind)) == " wide" else "gather"), float(lanes)
+    if name.startswith(("masked.gather", "masked.scatter")):
+        what = "gather" if "gather" in name else "scatter"
+        return f"{what}{' wide' if width_of(lanes * _width(kind)) == ' wide' else ''}", float(lanes)
     if name.startswith(("masked.load", "masked.store")):
         return f"{'load' if 'load' in name else 'store'}{vector or ' vector'}", pieces
     if name.startswith("vector.reduce"):
@@ -187,7 +188,7 @@ def _call(text: str, kind: str, lanes: int, pieces: float, vector: str) -> tuple
     if name in REAL or name in _OF_LIBRARY:
         return f"call {name} {_NAMES[kind]}", float(lanes)
     if name.startswith("masked."):
-        return ("store" if "scatter" in name or "store" in name else "load"), float(lanes)
+        return ("store" if "store" in name else "load"), float(lanes)
     return "integer", pieces
 
 

@@ -124,6 +124,10 @@ def lines(counted: Counted, source: SourceLines) -> tuple[LineCounts, ...]:
             capacity=_by_kind(counted, number, "capacity") if classified else None,
             conflict=_by_kind(counted, number, "conflict") if classified else None,
             decided=_by_kind(counted, number, "misses", decided=True),
+            gathered=irregular(counted, "gather", number),
+            chased=irregular(counted, "chase", number),
+            scattered=irregular(counted, "gather", number, stores=True),
+            begun=_begun(counted, number),
         )
         for number in numbers
     )
@@ -143,11 +147,38 @@ def _by_kind(counted: Counted, line: int, kind: str, *, decided: bool = False) -
     }
 
 
-def irregular(counted: Counted, pattern: AccessPattern) -> dict[str, int]:
-    """Misses of a warm run (else of the first) by the accesses of that pattern, by cache level."""
+def _begun(counted: Counted, line: int) -> float:
+    """Of the lines that data pick in a line of the source and that miss, the share that lay far from the last."""
+    missed = far = 0.0
+    for ref in counted.twin.text.refs:
+        if ref.line == line and ref.pattern == "gather":
+            mine = counted.simulation.levels[0].references[ref.number].misses
+            missed += mine
+            far += min(mine, ref.far)
+    return far / missed if missed else 1.0
+
+
+def irregular(
+    counted: Counted, pattern: AccessPattern, line: int | None = None, *, stores: bool = False
+) -> dict[str, int]:
+    """Misses of a warm run (else of the first) by the accesses of that pattern, by level.
+
+    Args:
+        counted: by the twin.
+        pattern: of the accesses.
+        line: of the source, of those of which they are; of all by default.
+        stores: those of stores alone.
+    """
     text = counted.twin.text
     whole = _whole(counted) if pattern == "stride" else set()
-    chosen = [ref for ref in text.refs if ref.pattern == pattern and _place(ref, text) not in whole]
+    chosen = [
+        ref
+        for ref in text.refs
+        if ref.pattern == pattern
+        and line in (None, ref.line)
+        and (ref.write or not stores)
+        and _place(ref, text) not in whole
+    ]
     return _by_level(counted, {ref.number: 1.0 for ref in chosen})
 
 

@@ -27,6 +27,7 @@ class Beside(NamedTuple):
         far: share of the levels' time that is that of bytes of the main memory.
         walks_s: seconds of one core for walks of page tables.
         jumps_s: of one core, in which neither goes on: of rows whose first lines nobody foresaw.
+        picked_s: of one core, that accesses at places that data decide take beside its own work.
     """
 
     busy: float
@@ -35,6 +36,7 @@ class Beside(NamedTuple):
     far: float = 0.0
     walks_s: float = 0.0
     jumps_s: float = 0.0
+    picked_s: float = 0.0
 
 
 class Part(NamedTuple):
@@ -74,7 +76,7 @@ def of(core_s: float, levels_s: Sequence[float], beside: Beside, parts: Sequence
         shorter_s = _added_s(mine_s, moved_s, beside)
         time_s += max(mine_s, moved_s) + shorter_s + walks * beside.jumps_s
         added_s += shorter_s
-    return Composed(time_s, added_s)
+    return Composed(time_s + beside.picked_s, added_s)
 
 
 def _added_s(core_s: float, memory_s: float, beside: Beside) -> float:
@@ -93,7 +95,7 @@ def parts_of(report: LoopReport, loops: Sequence[LoopTime]) -> tuple[Part, ...]:
 
     Empty where lines do not tell: one loop, code of other files, nothing profiled.
     """
-    inner = _innermost(report)
+    inner = innermost_of(report)
     numbers = {number for number, _ in report.source}
     if len(set(inner.values())) < 2 or any(
         each.line not in numbers for each in loops if each.time_s and each.line
@@ -102,11 +104,11 @@ def parts_of(report: LoopReport, loops: Sequence[LoopTime]) -> tuple[Part, ...]:
     names = [each.name for each in report.simulation.levels]
     core: dict[int, float] = {}
     for each in loops:
-        head = _head(inner, each.line)
+        head = head_of(inner, each.line)
         core[head] = core.get(head, 0.0) + each.time_s
     missed: list[dict[int, float]] = [{} for _ in names]
     for line in report.lines:
-        head = _head(inner, line.line)
+        head = head_of(inner, line.line)
         for number, name in enumerate(names):
             missed[number][head] = missed[number].get(head, 0.0) + line.misses.get(name, 0)
     whole = sum(core.values()), *(sum(each.values()) for each in missed)
@@ -131,7 +133,7 @@ def parts_of(report: LoopReport, loops: Sequence[LoopTime]) -> tuple[Part, ...]:
     return tuple(Part(first, (first, *others)) for first, *others in scaled)
 
 
-def _innermost(report: LoopReport) -> dict[int, int]:
+def innermost_of(report: LoopReport) -> dict[int, int]:
     """The line in which the innermost loop begins that the lines from each loop's first on are counted to.
 
     What is around several loops is counted to the first of them.
@@ -148,7 +150,7 @@ def _innermost(report: LoopReport) -> dict[int, int]:
     return found
 
 
-def _head(inner: dict[int, int], line: int) -> int:
+def head_of(inner: dict[int, int], line: int) -> int:
     """The loop that a line is counted to: the last that begins before it; the first, where none does."""
     before = [each for each in inner if each <= line]
     return inner[max(before)] if before else inner[min(inner)]

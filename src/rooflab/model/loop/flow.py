@@ -13,11 +13,12 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from rooflab.model.loop import known_flows
+from rooflab.model.loop import in_flight, known_flows
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, FlowStep
 
 _MOST = 9000  # operations that are run
+_FAR_PASSES = 200  # that differ in what is served by which level
 _WINDOWS = 4.0  # windows of instructions until what a pass takes is steady
 _LEAST_PASSES = 12
 _ROUNDS = 6
@@ -45,7 +46,7 @@ class _Room(NamedTuple):
     """What a core holds at most: instructions, loads, stores, vector registers' values, waiting arithmetic.
 
     `queue` is arithmetic that waits, in order, to be looked at by the scheduler; `integers` and `multiplies` those
-    on whole numbers that wait in schedulers of their own (0: in the same one).
+    on whole numbers that wait in schedulers of their own (0: in the same one); `buffers` misses under way.
     """
 
     window: float
@@ -57,6 +58,7 @@ class _Room(NamedTuple):
     stores: int
     registers: int
     missed_branch: float = 0.0
+    buffers: int = 0
 
 
 class _Timed(NamedTuple):
@@ -65,6 +67,8 @@ class _Timed(NamedTuple):
     `late`: what a load finds in a store it is not handed: it waits until that is written to the cache. `missed`:
     branches in it that are foretold wrongly. `turn`: kinds that are given the pipes of a unit in turn; those that
     fewer of them do, in one of their own. `moved`: cycles of a unit for whole numbers by which its operand goes.
+    `far`: of passes in turn, how much longer than in L1 each of its numbers takes; `first`: of the first of an
+    entry.
     """
 
     latency: float
@@ -78,6 +82,24 @@ class _Timed(NamedTuple):
     missed: float = 0.0
     turn: int = 0
     moved: float = 0.0
+    far: tuple[tuple[float, ...], ...] = ()
+    first: tuple[tuple[float, ...], ...] = ()
+
+
+class Far(NamedTuple):
+    """Accesses of a loop at places that data decide, beyond L1.
+
+    Attributes:
+        steps: the places in the flow of what makes them.
+        served: (share of them, cycles beyond those of L1), by what serves them.
+        buffers: misses under way, at most.
+        first: `served` of the first pass of each entry, where a row begins; as of others where empty.
+    """
+
+    steps: tuple[int, ...]
+    served: tuple[tuple[float, float], ...]
+    buffers: int
+    first: tuple[tuple[float, float], ...] = ()
 
 
 _LOADS, _STORES, _REGISTERS, _WAITS, _WHOLE, _MULTIPLIED = 1, 2, 4, 8, 16, 32
@@ -90,6 +112,7 @@ def run(
     each: Callable[[str], float],
     between: float,
     missed: Callable[[str], float] = lambda _: 0.0,
+    far: Far | None = None,
 ) -> Flow | None:
     """Cycles of a pass of `loop`; None where its operations are not known one by one.
 
@@ -100,6 +123,7 @@ def run(
         each: cycles of a kind in its unit.
         between: instructions between one entry and the next, of what is around the loop.
         missed: branches that a call of a kind foretells wrongly, in the mean, beyond what `each` says.
+        far: what of it is served beyond L1; nothing by default.
     """
     if not loop.flow or not loop.passes:
         return None
@@ -110,6 +134,8 @@ def run(
         # entered anew while the chain goes on: what is around runs among its passes
         slots, between = slots + between * loop.entries / loop.passes, 0.0
     steps = tuple(_timed(step, latency, each, missed) for step in loop.flow)
+    if far is not None:
+        steps = _with_far(steps, loop.flow, far)
     room = _Room(
         timing.window,
         round(timing.scheduler),
@@ -120,9 +146,30 @@ def run(
         round(timing.stores or 1e9),
         round(timing.registers or 1e9),
         timing.missed_branch,
+        0 if far is None else far.buffers,
     )
     return _run(
         steps, room, slots / len(loop.flow), timing.throughput.get("slot", 1 / 6), round(trips, 3), round(between)
+    )
+
+
+def _with_far(steps: tuple[_Timed, ...], flow: Sequence[FlowStep], far: Far) -> tuple[_Timed, ...]:
+    """`steps` with what those of `far` take longer in each pass: as many numbers as a step loads."""
+    counts = {at: max(1, round(flow[at].count)) for at in far.steps}
+
+    def longer(served: tuple[tuple[float, float], ...]) -> dict[int, tuple[tuple[float, ...], ...]]:
+        drawn = iter(in_flight.drawn(served, _FAR_PASSES * sum(counts.values())))
+        found: dict[int, list[tuple[float, ...]]] = {at: [] for at in counts}
+        for _ in range(_FAR_PASSES):
+            for at, count in counts.items():
+                found[at].append(tuple(next(drawn) for _ in range(count)))
+        return {at: tuple(each) for at, each in found.items()}
+
+    far_of = longer(far.served)
+    first_of = longer(far.first) if far.first else {}
+    return tuple(
+        step._replace(far=far_of[at], first=first_of.get(at, ())) if at in far_of else step
+        for at, step in enumerate(steps)
     )
 
 
@@ -143,7 +190,7 @@ def _timed(
         unit = _CALLED
     arithmetic = unit in (_ADD, _MULTIPLY, _OTHER, _LANES, _DIVISION)
     maths = unit == _CALLED and kind.endswith((" fp64", " fp32"))
-    holds = _LOADS if plain in ("load", "load integer") else _STORES if plain == "store" else 0
+    holds = _LOADS if plain in ("load", "load integer") else _STORES if plain in ("store", "scatter") else 0
     if arithmetic or maths or plain == "load":
         holds |= _REGISTERS
     if arithmetic:
@@ -155,7 +202,7 @@ def _timed(
     wide = " wide" if kind.endswith(" wide") else ""
     crossed = step.crossed * each(f"{plain}{_CROSSES}{wide}") if step.crossed else 0.0
     return _Timed(
-        0.0 if plain in ("store", "branch") else latency(kind),
+        0.0 if plain in ("store", "scatter", "branch") else latency(kind),
         unit,
         each(kind) * step.count + crossed if unit else 0.0,
         holds,
@@ -176,7 +223,7 @@ _UNITS = {
     "convert from whole": _ADD, "convert to whole": _ADD, "fp compare apart": _ADD,
     "shuffle": _OTHER, "vector integer": _LANES, "vector shift": _OTHER,
     "vector multiply": _OTHER, "load": _LOAD, "load integer": _LOAD, "gather": _LOAD,
-    "store": _STORE, "locked": _LOCKED, "integer": _ALU, "integer shift": _ALU,
+    "store": _STORE, "scatter": _STORE, "locked": _LOCKED, "integer": _ALU, "integer shift": _ALU,
 }  # fmt: skip
 
 
@@ -195,6 +242,8 @@ def _simulated(
     """The same of timed steps: `slots` instructions stand for each, `trips` passes are an entry."""
     many = len(steps)
     enough = max(_LEAST_PASSES, round(_WINDOWS * room.window / (slots * many)) + 1)
+    if room.buffers:
+        enough = max(enough, 2 * _FAR_PASSES)
     whole = max(1, round(trips))
     # some rounds of as many entries as are under way at once
     passes = max(_ROUNDS * (whole + round(room.window / (slots * many))), 3 * whole)
@@ -238,6 +287,7 @@ def _retired(
     waiting: tuple[tuple[int, list[float], int], ...] = ((_WAITS, [], room.scheduler + room.queue),)
     if room.integers:
         waiting += ((_WHOLE, [], room.integers), (_MULTIPLIED, [], room.multiplies))
+    under_way: list[float] = []  # misses, until when
     ends = []
     for number in range(passes):
         trip = number % whole
@@ -290,6 +340,15 @@ def _retired(
                 # through memory from an entry to the next as well
                 if back < len(done):
                     result = max(result, (wrote if step.late else done)[-1 - back][other] + step.forward)
+            there = 0.0
+            each_far = step.first if step.first and trip == 0 else step.far
+            for more in each_far[(number // whole if trip == 0 else number) % len(each_far)] if each_far else ():
+                if more > 0:
+                    at_buffer = begins if len(under_way) < room.buffers else heapq.heappop(under_way)
+                    heapq.heappush(under_way, max(begins, at_buffer) + more)
+                    there = max(there, max(begins, at_buffer) + more)
+            if there:
+                result = max(result, there + step.latency)
             if step.missed:
                 # what its branch tests is known when the function begins; nothing behind is begun before
                 due[at] += step.missed

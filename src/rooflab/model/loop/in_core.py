@@ -61,7 +61,8 @@ USUAL_EACH = {
     "fp multiply vector": 0.5, "fp multiply-add vector": 0.5, "fp add wide": 0.5, "fp multiply wide": 0.5,
     "fp multiply-add wide": 0.5, "divide fp64 wide": 16.0, "divide fp32 wide": 10.0, "sqrt fp64 wide": 24.0,
     "sqrt fp32 wide": 20.0, "branch": 0.5, "convert from whole": 1.0, "convert to whole": 0.5, "to whole": 1.0,
-    "gather slots": 4.0, "gather slots wide": 4.0, "call allocation": 40.0,
+    "gather slots": 4.0, "gather slots wide": 4.0,
+    "scatter": 1.7, "scatter wide": 1.4, "scatter slots": 7.0, "scatter slots wide": 5.5, "call allocation": 40.0,
     "call random_state": 8.0, "call random_refill": 1200.0, "locked": 18.0,
 }  # fmt: skip
 USUAL_MISS = 16.0
@@ -281,9 +282,10 @@ def _late(loop: CoreLoop, late: Mapping[int, float]) -> float:
 
 
 def _with_gathers(loop: CoreLoop, timing: CoreTiming) -> CoreLoop:
-    """`loop` with the instructions that its gathers really are, not one of each number."""
+    """`loop` with the instructions that its gathers and scatters really are, not one of each number."""
     more = sum(
-        loop.operations.get(f"gather{width}", 0.0) * (_each(timing, f"gather slots{width}") - 1.0)
+        loop.operations.get(f"{what}{width}", 0.0) * (_each(timing, f"{what} slots{width}") - 1.0)
+        for what in ("gather", "scatter")
         for width in ("", " wide")
     )
     if not more or "slot" not in loop.operations:
@@ -404,8 +406,7 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
     if restarts and total:
         instructions = total / restarts + between * loop.entries / restarts
         chain *= unforeseen + (1 - unforeseen) * _not_hidden(instructions, timing.window)
-    missed_in = partial(given_arguments.missed_in, timing=timing, ordered=ordered)
-    ran = flow.run(loop, timing, partial(_latency, ordered), partial(_each, ordered), between, missed_in)
+    ran = run_of(loop, timing, ordered, between)
     if ran is not None:
         cycles = unforeseen * ran.alone * restarts + (1 - unforeseen) * ran.each * loop.passes
         # an end that a count decides is known as soon as it is read: meanwhile, and while what follows is fetched,
@@ -426,6 +427,14 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
     missed, learnt = loop.missed * each_missed, loop.learnt * each_missed
     apart = max(raw, chain)
     return LoopCycles(loop, ports, busiest, chain, calls, missed, collided, apart=apart, learnt=learnt)
+
+
+def run_of(
+    loop: CoreLoop, timing: CoreTiming, ordered: CoreTiming, between: float = 0.0, far: flow.Far | None = None
+) -> flow.Flow | None:
+    """The passes of `loop` run with the times of the run's own arguments; `ordered` where none misses a branch."""
+    missed_in = partial(given_arguments.missed_in, timing=timing, ordered=ordered)
+    return flow.run(loop, timing, partial(_latency, ordered), partial(_each, ordered), between, missed_in, far)
 
 
 def _not_hidden(entry: float, window: float) -> float:
@@ -462,7 +471,7 @@ def _resources(operations: Mapping[str, float], timing: CoreTiming) -> dict[str,
             moved += count
         if name in ("load", "load integer", "gather", "load split"):
             found["loads"] += cycles
-        elif name in ("store", "store integer", "store split"):
+        elif name in ("store", "store integer", "store split", "scatter"):
             found["stores"] += cycles
         elif name.startswith(("divide", "sqrt")):
             found["division"] += cycles

@@ -36,6 +36,11 @@ class Kept(NamedTuple):
     hit: float
     again: float = 1.0
 
+    @property
+    def is_all(self) -> bool:
+        """Whether all that the simulated cache has room for is found in the real one too."""
+        return not self.missed and self.hit == self.again == 1.0
+
 
 AS_SIMULATED = Kept(0.0, 0.0, 1.0)
 
@@ -64,18 +69,19 @@ def of_run(
     if abs(capacity / (level.capacity_bytes or 1.0) - 1) > _SAME or not last.requests:
         return AS_SIMULATED
     asked = (last.hits + last.misses) * last.cache.line_bytes
-    round_s = time_s * min(1.0, touched / asked)
     # of data that are larger, what hits comes round sooner: after half of the cache, in the mean
     within = touched if touched <= capacity else capacity / 2
 
     def share(nbytes: float) -> float:
+        round_s = time_s * min(1.0, nbytes / asked)
         return served_share.between(served, rows, report.side_by_side, crowd * nbytes, crowd * round_s)
 
     hit = share(within)
-    rounds = _rounds(report)
-    again = max(hit, served.of(crowd * min(within, asked / rounds), crowd * time_s / rounds))
+    often = min(within, asked / _rounds(report))
+    again = max(hit, served.of(crowd * often, crowd * time_s * min(1.0, often / asked)))
     if touched <= capacity:
-        return Kept(0.0, 0.0, hit, again)
+        # lines at picked places that the simulated cache had no room for in their sets: the measured share holds
+        return Kept(0.0, again, hit, again)
     missed = share(touched)
     # the simulated cache hits a part of these: what is kept is counted of all
     scattered = max(0.0, 1 - (1 - missed) / (1 - capacity / touched))

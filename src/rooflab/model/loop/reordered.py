@@ -13,7 +13,7 @@ from rooflab.types.loop import LoopReport
 from rooflab.types.simulation import LevelCounts, Simulation
 
 _MATHS = (" fp64", " fp32")
-_ACCESSES = ("load", "load integer", "store", "store integer", "gather", "load split", "store split")
+_ACCESSES = ("load", "load integer", "store", "store integer", "gather", "scatter", "load split", "store split")
 
 
 def accesses(report: LoopReport) -> float:

@@ -21,6 +21,7 @@ from rooflab.model.loop import (
     kept,
     late_branches,
     main_loop,
+    picked,
     rates,
     reordered,
     teams,
@@ -33,6 +34,7 @@ from rooflab.types.machine import Machine, Scope, is_main_memory
 from rooflab.types.prediction import Bound
 from rooflab.types.team_timing import TeamTiming
 
+_NS = 1e-9
 _TURNS = 1  # of what is kept and how long it takes
 _CROWD = 1.4  # what a shared cache keeps changes with its neighbours: as if by so much less or more to keep
 
@@ -72,11 +74,11 @@ def predict(
 
     share = kept.of_run(report, machine, 0.0, threads)
     predicted = with_kept(share)
-    for _ in range(_TURNS if share != kept.AS_SIMULATED else 0):
+    for _ in range(0 if share.is_all else _TURNS):
         if predicted is not None:
             # what is kept depends on how long it is kept, and that on what is
             predicted = with_kept(kept.of_run(report, machine, predicted.time_s, threads))
-    if predicted is None or share == kept.AS_SIMULATED or predicted.low_s is None or predicted.high_s is None:
+    if predicted is None or share.is_all or predicted.low_s is None or predicted.high_s is None:
         return predicted
     fewer, more = (
         with_kept(kept.of_run(report, machine, predicted.time_s, threads, crowd=crowd))
@@ -94,7 +96,9 @@ def _predicted(
     team: TeamTiming | None,
 ) -> Predicted | None:
     """The same of a report whose counts are those expected."""
-    terms = []
+    terms, whole = [], report
+    # what data pick is no stream: it is looked at beside the core's own work
+    report = picked.without(report)
     for number, (name, _, _) in enumerate(crossings.of(report)):
         seconds = rates.level_s(report, machine, number, "core", 1, past_caches, timing)
         if seconds is None:
@@ -114,7 +118,7 @@ def _predicted(
     loops: tuple[LoopTime, ...] = ()
     cycles: tuple[in_core.LoopCycles, ...] = ()
     if profiled and known is not None:
-        late = late_branches.cycles_by_line(report, machine, known.cycle_s)
+        late = late_branches.cycles_by_line(whole, machine, known.cycle_s)
         cycles = in_core.of_loops(report.core_loops, known, late)
         loops = in_core.times_of(cycles, known.cycle_s, 1)
         why = max(cycles, key=lambda each: each.total).why
@@ -129,17 +133,29 @@ def _predicted(
     busy_s = 0.0 if known is None else busy * known.cycle_s
     window_s = 0.0 if known is None else _window_s(report, known, core.seconds)
     beside = _beside(report, machine, terms, busy_s, core.seconds, window_s)
+    # without a clock the cycle of the latencies' own unit does
+    waits = picked.waits(whole, machine, cycles, known or in_core.usual(_NS))
+    beside = beside._replace(picked_s=waits.seconds)
     measured = bool(loops) and known is not None and known.measured
     how: bars.Core = "measured" if measured else "usual" if row is None else "by_table"
     if threads > 1:
-        return _on_threads(report, machine, threads, terms, core, loops, team, past_caches, how, beside)
-    overlapped_s, serial_s = _ends(terms, core.seconds, beside.walks_s)
-    memory_s = _data_movement_s(report, terms) + beside.walks_s
+        return _on_threads(report, machine, threads, terms, core, loops, team, past_caches, how, beside, waits)
+    shown = _with_waits(terms, machine, waits)
+    overlapped_s, serial_s = _ends(shown, core.seconds, beside.walks_s)
+    streamed_s = _data_movement_s(report, terms) + beside.walks_s
+    memory_s = streamed_s + waits.seconds
     parts = composed.parts_of(report, loops)
     time_s, beside_s = composed.of(core.seconds, _moved_s(report, terms), beside, parts)
+    as_bytes = _as_bytes(whole, machine, past_caches) if waits.seconds else []
+    if as_bytes:
+        # what data pick comes no sooner than bytes of a stream do
+        moved_s, in_turn = _moved_s(whole, as_bytes), composed.parts_of(whole, loops)
+        time_s = max(time_s, composed.of(core.seconds, moved_s, beside._replace(picked_s=0.0), in_turn).time_s)
+        if sum(moved_s) > memory_s:
+            memory_s, shown = sum(moved_s), as_bytes
     team_s = teams.alone_s(report, machine, team)
     time_s += team_s
-    nearest = core if core.seconds > memory_s else max(terms, key=lambda each: each.seconds)
+    nearest = core if core.seconds > memory_s else max(shown, key=lambda each: each.seconds)
     outside = team_s > max(core.seconds, memory_s)
     predicted = Predicted(
         threads=1,
@@ -152,16 +168,36 @@ def _predicted(
         binds="fork and join" if outside else nearest.name,
         loops=loops,
         core_measured=measured,
-        levels_s={each.name: each.seconds for each in terms[1:]},
+        levels_s={each.name: each.seconds for each in shown[1:]},
         team_s=team_s,
     )
-    waiting_s = memory_s * (1 - beside.streamed)
+    waiting_s = min(memory_s, streamed_s * (1 - beside.streamed) + waits.seconds)
     taken = bars.Taken(time_s, loops, core.seconds, memory_s, waiting_s, beside_s, team_s)
     return _with_bars(predicted, taken, how, rates.attained(report, machine, "core")) if profiled else predicted
 
 
 def _with_bars(predicted: Predicted, taken: bars.Taken, how: bars.Core, rates_measured: bool) -> Predicted:
     return bars.around(predicted, bars.errors(bars.parts(taken), how, rates_measured=rates_measured))
+
+
+def _as_bytes(report: LoopReport, machine: Machine, past_caches: bool) -> list[main_loop.Term]:
+    """What each level takes for all bytes that cross, those too that data pick; what L1 gives is the core's."""
+    streams = msgspec.structs.replace(report, gathered={}, chased={})
+    terms = [main_loop.Term("L1", 0.0)]
+    for number, (name, _, _) in list(enumerate(crossings.of(report)))[1:]:
+        level = crossings.level(machine, name)
+        seconds = rates.level_s(streams, machine, number, "core", 1, past_caches)
+        terms.append(main_loop.Term(name if level is None else level.name, seconds or 0.0))
+    return terms
+
+
+def _with_waits(terms: list[main_loop.Term], machine: Machine, waits: picked.Waits) -> list[main_loop.Term]:
+    """`terms` of streams with what picked places wait for at each level."""
+    by_name: dict[str, float] = {}
+    for name, seconds in waits.by_level.items():
+        level = crossings.level(machine, name)
+        by_name[name if level is None else level.name] = seconds
+    return [each._replace(seconds=each.seconds + by_name.get(each.name, 0.0)) for each in terms]
 
 
 def _window_s(report: LoopReport, known: CoreTiming, core_s: float) -> float:
@@ -204,6 +240,7 @@ def _on_threads(
     past_caches: bool,
     how: bars.Core,
     beside: composed.Beside,
+    waits: picked.Waits,
 ) -> Predicted | None:
     """The same on so many threads, from what one core takes for its loops and each level."""
     split = teams.of_core(report, loops, threads)
@@ -242,9 +279,11 @@ def _on_threads(
         parts = [main_loop.Term(name, each.seconds(threads, even=even, limited=limited)) for name, each in moved]
         mine = 1 / threads if even else split.largest
         walked = beside._replace(walks_s=beside.walks_s * mine, jumps_s=beside.jumps_s * mine)
+        walked = walked._replace(picked_s=beside.picked_s * mine)
         return composed.of(core_s, _moved_s(report, parts), walked, in_turn)
 
-    before = composed.of(alone, _moved_s(report, outside), beside._replace(walks_s=0.0, jumps_s=0.0), in_turn)
+    by_one = beside._replace(walks_s=0.0, jumps_s=0.0, picked_s=0.0)
+    before = composed.of(alone, _moved_s(report, outside), by_one, in_turn)
     before_s = before.time_s
     team_s = split.entries * teams.fork_s(machine, threads, team)
     shared = inside(even=False, limited=True, crowd=True)
@@ -254,7 +293,9 @@ def _on_threads(
     parts = [main_loop.Term(name, each.seconds(threads, even=False, limited=True)) for name, each in moved]
     core_s = alone + together * split.largest * crowded
     levels = [a._replace(seconds=a.seconds + b.seconds) for a, b in zip(outside, parts, strict=True)]
-    memory_s = _data_movement_s(report, levels)
+    mine = picked.Waits({name: each * split.largest for name, each in waits.by_level.items()})
+    memory_s = _data_movement_s(report, levels) + mine.seconds
+    levels = _with_waits(levels, machine, mine)
     slowest = max(levels, key=lambda each: each.seconds)
     overlapped_s, serial_s = _ends(levels, core_s, beside.walks_s * split.largest)
     ideal = inside(even=True, limited=False, crowd=False).time_s
@@ -293,7 +334,7 @@ def _on_threads(
         predicted.loops,
         core_s,
         memory_s,
-        memory_s * (1 - beside.streamed),
+        (memory_s - mine.seconds) * (1 - beside.streamed) + mine.seconds,
         before.beside_s + shared.beside_s,
         team_s,
         max(0.0, shared_s - ideal) + handed_s + taken_s,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -48,7 +49,7 @@ def seconds(
     for misses, each_s in (
         (report.gathered, level.latency_s / in_flight),
         (report.strided, stepping),
-        (report.chased, level.latency_s * _slower(report, machine)),
+        (report.chased, level.latency_s * chased_slower(report, machine)),
     ):
         # Those that miss this level too wait for the one behind it instead.
         served = misses.get(nearer.name, 0) - (misses.get(further, 0) if further else 0)
@@ -85,13 +86,8 @@ def walks_s(report: LoopReport, machine: Machine) -> float:
     """
     first = (report.warm or report.simulation).levels[0].name
     at_once = load_family("cpu")("loop.walks_at_once")
-    scattered = float(report.scattered_bytes)
-    touched = min(scattered, float(report.footprint_bytes or scattered))
-    taken = report.gathered.get(first, 0) * _walk_s(machine, scattered / _PAGE_BYTES, scattered) / at_once
-    in_chain = _walk_s(machine, scattered / _PAGE_BYTES, scattered)
-    # what the curve of latencies over dense memory has already
-    in_chain -= _walk_s(machine, touched / _PAGE_BYTES, touched)
-    taken += report.chased.get(first, 0) * max(0.0, in_chain)
+    each = walk_of_picked_s(report, machine)
+    taken = report.gathered.get(first, 0) * each.gathered / at_once + report.chased.get(first, 0) * each.chased
     code, static = report.code, report.static
     if code is not None and code.entries and static is not None and static.stride_bytes:
         spanned = code.trips / code.entries * static.stride_bytes
@@ -99,6 +95,27 @@ def walks_s(report: LoopReport, machine: Machine) -> float:
         each_s = _walk_s(machine, pages, spanned) * min(1.0, static.stride_bytes / _PAGE_BYTES)
         taken += report.strided.get(first, 0) * each_s / at_once
     return taken
+
+
+class Walks(NamedTuple):
+    """Seconds that an access at a place that data decide waits for the translation of its page, in the mean.
+
+    Attributes:
+        gathered: where it waits for no other one; those of several go on side by side.
+        chased: where it takes its place from the one before.
+    """
+
+    gathered: float
+    chased: float
+
+
+def walk_of_picked_s(report: LoopReport, machine: Machine) -> Walks:
+    """What accesses of `report` wait for translations beyond the first buffer."""
+    scattered = float(report.scattered_bytes)
+    touched = min(scattered, float(report.footprint_bytes or scattered))
+    each_s = _walk_s(machine, scattered / _PAGE_BYTES, scattered)
+    # of a chain, what the curve of latencies over dense memory has already
+    return Walks(each_s, max(0.0, each_s - _walk_s(machine, touched / _PAGE_BYTES, touched)))
 
 
 def _walk_s(machine: Machine, pages: float, nbytes: float) -> float:
@@ -120,7 +137,15 @@ def _translation_s(machine: Machine, pages: float, nbytes: float) -> float:
     curve = machine.curve(name)
     if curve is None or pages <= 1:
         return 0.0
-    return float(np.interp(math.log(pages), np.log(curve.x), curve.best))
+    logs = np.log(curve.x)
+    within = float(np.interp(math.log(pages), logs, curve.best))
+    if pages <= curve.x[-1]:
+        return within
+    # further out the tables themselves leave the caches: as from half as many pages on, a load of memory at most
+    half = float(np.interp(logs[-1] - math.log(2), logs, curve.best))
+    more = max(0.0, curve.best[-1] - half) * math.log2(pages / curve.x[-1])
+    memory = crossings.level(machine, "memory")
+    return within + min(more, math.inf if memory is None or memory.latency_s is None else memory.latency_s)
 
 
 def with_huge_pages(machine: Machine) -> Machine | None:
@@ -142,7 +167,7 @@ def _gathered_in_flight(report: LoopReport, misses: int, constant: Constants) ->
     return min(most, max(1.0, spanned))
 
 
-def _slower(report: LoopReport, machine: Machine) -> float:
+def chased_slower(report: LoopReport, machine: Machine) -> float:
     """How much slower a chain of loads within so many bytes was measured than the simulated hits come to.
 
     Neighbours displace from a shared cache what is used so seldom; those who load many at once keep it.

@@ -41,6 +41,27 @@ def gather(lanes: int, beside: int = 0) -> str:
     return declared + looped(lines)
 
 
+def scatter(lanes: int, beside: int = 0) -> str:
+    """Four scatters a pass into L1, each of a whole vector; `beside` each instructions that are only renamed."""
+    kind = f"<{lanes} x double>"
+    order = ", ".join(f"i64 {n}" for n in range(lanes))
+    mask = ", ".join(["i1 true"] * lanes)
+    name = f"@llvm.masked.scatter.v{lanes}f64.v{lanes}p0"
+    lines = [
+        f"  %i0 = load volatile <{lanes} x i64>, ptr %fp, align 8",
+        f"  %a = add <{lanes} x i64> %i0, <{order}>",
+        f"  %x = load volatile {kind}, ptr %gp, align 8",
+    ]
+    for n in range(4):
+        lines += [
+            f"  %p{n} = getelementptr [{n + 1} x double], ptr %out, <{lanes} x i64> %a",
+            f"  call void {name}({kind} %x, <{lanes} x ptr> %p{n}, i32 8, <{lanes} x i1> <{mask}>)",
+            *renamed(beside),
+        ]
+    declared = f"declare void {name}({kind}, <{lanes} x ptr>, i32, <{lanes} x i1>)"
+    return declared + looped(lines)
+
+
 def gathers_in_chain(lanes: int) -> Item:
     """Four gathers a pass, each of which says where the next finds its numbers."""
     kind, mask = f"<{lanes} x i64>", ", ".join(["i1 true"] * lanes)

@@ -247,7 +247,7 @@ def _of_whole_vectors() -> dict[str, ir.Item]:
 
 
 def _gathers() -> dict[str, ir.Item]:
-    """Of numbers within L1, by the width of the vectors: side by side, in a chain, and as instructions alone."""
+    """Gathers and scatters within L1, by the width of vectors: side by side, in a chain, as instructions alone."""
     items = {}
     for width, suffix in ((min(32, ir.vector_bytes()), ""), (64, " wide")):
         if width <= ir.vector_bytes():
@@ -255,6 +255,8 @@ def _gathers() -> dict[str, ir.Item]:
             items[f"gather{suffix}"] = ir.item(reach.gather(lanes), 4 * lanes)
             items[f"gather slots{suffix}"] = ir.item(reach.gather(lanes, ir.SLOTS), 4)
             items[f"latency gather{suffix}"] = reach.gathers_in_chain(lanes)
+            items[f"scatter{suffix}"] = ir.item(reach.scatter(lanes), 4 * lanes)
+            items[f"scatter slots{suffix}"] = ir.item(reach.scatter(lanes, ir.SLOTS), 4)
     return items
 
 
@@ -286,10 +288,11 @@ def _timing(seconds: dict[str, float]) -> CoreTiming:
             if f"{what} unaligned{suffix}" in each:
                 more = each.pop(f"{what} unaligned{suffix}") - each[f"{what}{plain}"]
                 each[f"{what} split{suffix}"] = max(0.0, more * 64 / width)
-        if f"gather slots{suffix}" in each:
-            # what passes through the front of the core beside instructions that only do that, of each number
-            passed = each[f"gather slots{suffix}"] / each["slot"] - ir.SLOTS
-            each[f"gather slots{suffix}"] = max(1.0, passed / (width / 8))
+        for what in ("gather slots", "scatter slots"):
+            if what + suffix in each:
+                # what passes through the front of the core beside instructions that only do that, of each number
+                passed = each[what + suffix] / each["slot"] - ir.SLOTS
+                each[what + suffix] = max(1.0, passed / (width / 8))
     for name in ("convert from whole", "convert to whole"):
         # a product and an addition go beside, on units that do both
         each[name] = max(0.0, each[name] - 2 * each["fp mixed"])
