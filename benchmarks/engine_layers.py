@@ -137,7 +137,7 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
             kv_heads=float(kv_heads), size=size, values=values, window=window,
             cached_bytes=2.0 if given_keys else item,
             dtype="fp8" if given_narrow or attention_libraries.narrows(kernel, item) else "bf16",
-            planned=True, kernel=kernel, skips=table.engine != "sglang",
+            planned=kernel not in attention_libraries.SEARCHES, kernel=kernel, skips=table.engine != "sglang",
         )  # fmt: skip
         # The same keys again and again: they lie in the last cache, if it holds them.
         made = [dataclasses.replace(attention, warm_bytes=attention.read_bytes)]

@@ -99,11 +99,15 @@ def _of_others(constants: Constants, card: str) -> Constants:
         nearby += raw.get("near", ())
         like = raw.get("like")
     known = kept | of_like | {n: each for n, each in of_library.items() if n.partition(".")[0] in topics}
+    if constants.family == "hopper":  # XQA's and the masked kernel are compiled from the same source for both
+        ours = of_libraries("ampere")
+        known |= {name: each for name, each in ours.items() if name.partition(".")[0] in _AS_AMPERE}
     values = with_near(known, [each for each in nearby if each != constants.family])
     # What the libraries' own code says is no fit.
     return msgspec.structs.replace(constants, values=values | {n: e for n, e in stated.items() if n not in own})
 
 
+_AS_AMPERE = ("attention_trtllm_decode", "attention_masked_decode")
 _NEAREST = {"hopper": ("blackwell", "ampere")}  # what a family that is like no other here would be taken from
 
 

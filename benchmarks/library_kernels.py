@@ -370,6 +370,8 @@ def _asked(sort: str, kernel: str, by_rows: bool, family: str) -> tuple[str, Seq
 def _of_narrow(kernel: str, names: Sequence[str]) -> list[str]:
     """Names of constants, of a kernel that multiplies 8 bits or of one that widens them."""
     narrow = attention_libraries.narrows(kernel, 1.0)
+    if kernel in attention_libraries.SEARCHES:
+        names = [name for name in names if name != "launch_s"]
     return ["narrow_factor" if narrow and name == "widen_factor" else name for name in names]
 
 

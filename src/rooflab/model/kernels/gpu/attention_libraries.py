@@ -42,6 +42,7 @@ LIKE: dict[str, tuple[str, ...]] = {
     "vllm_flashinfer_prompts": ("flashinfer_prompts", "fa2_prompts"),
     "flashinfer_decode": ("vllm_flashinfer_decode", "fa2_decode"),
     "vllm_flashinfer_decode": ("flashinfer_decode",),
+    "trtllm_narrow_decode": ("trtllm_decode",),
     **{f"vllm_fa_{sort}": (f"fa_{sort}",) for sort in ("prompts", "decode")},
     **{f"fa_{sort}": (f"vllm_fa_{sort}",) for sort in ("prompts", "decode")},
 }
@@ -51,6 +52,9 @@ LIKE: dict[str, tuple[str, ...]] = {
 PACKS_UNLESS_SLIDING = ("fa2_decode", "fa2_prompts")
 # Whose tiles are handed out in the order of their places, not the longest first.
 UNSORTED = ("fa2_prompts", "fa2_decode", "flashinfer_prompts", "vllm_flashinfer_prompts", "triton_prompts")
+# Which a small kernel prepares each time: it finds how many tiles and parts each sequence has (Dao-AILab/
+# flash-attention, hopper/flash_prepare_scheduler.cu), where the caller has no plan of it, as vLLM's layer alone.
+SEARCHES = ("vllm_fa_prompts", "vllm_fa_decode")
 # Whose keys are split by a plan in prompts too, and whose parts' results are then merged by a kernel.
 PLANS_PROMPTS = ("flashinfer_prompts", "vllm_flashinfer_prompts", "flashinfer_decode", "vllm_flashinfer_decode")
 # Whose tiles walk over the keys before the window too, and mask them, as SGLang calls them (sgl-project/sglang,
