@@ -125,3 +125,11 @@ def test_trips_that_are_alike_need_no_run():
     # of a triangle it does not follow: the run is made
     ran = found(triangle, np.ones(8), np.zeros(8), trips={2: 2, 3: 16, 4: 56, 6: 3})
     assert ran == found(triangle, np.ones(8), np.zeros(8))
+
+
+@pytest.mark.slow
+def test_what_sums_shares_up_is_compiled_once_for_all_loops():
+    # none, one and two loops inside: numba would take each number for a constant
+    found(triangle, np.ones(8), np.zeros(8))
+    found(until, np.arange(6), np.zeros(6))
+    assert len(regions._close.signatures) == 1

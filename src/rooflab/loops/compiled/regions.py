@@ -211,7 +211,9 @@ def _region_of(node: ast.For, found: list[_Found], names: set[str]) -> Iterator[
     zeros = "\n".join(f"{each} = 0" for each in passes)
     yield from ast.parse(f"{count}\n{room}\nrl_work = 0.0\nrl_trip = 0\n{zeros}").body
     yield node
-    yield from ast.parse(f"{noted}\nrl_close({_NOTES}[{number}], {_SO_FAR}, rl_trip, {len(inner)})").body
+    # numbers that numba does not take for constants: it would compile what is called for each
+    given = f"max(rl_trip, 0), min({len(inner)}, len({_NOTES}[{number}]) - 1)"
+    yield from ast.parse(f"{noted}\nrl_close({_NOTES}[{number}], {_SO_FAR}, {given})").body
 
 
 def _weighed(loop: ast.For | ast.While, counted: list[ast.For | ast.While]) -> None:
@@ -244,8 +246,7 @@ def _own(node: ast.AST, inner: list[ast.For | ast.While]) -> Iterator[ast.AST]:
         yield from _own(child, inner)
 
 
-# compiled with this module, once and for all loops: the number of loops inside is a constant where it is called
-@njit("void(float64[:, ::1], float64[:, ::1], int64, int64)", nogil=True, cache=True)
+@njit(nogil=True, cache=True)
 def _close(notes: np.ndarray, so_far: np.ndarray, trips: int, loops: int) -> None:
     """Add a run of the loop to its notes: `so_far[k]` is the work and the passes before trip k, the last all."""
     notes[0, _ENTRIES] += 1
