@@ -166,6 +166,7 @@ def test_a_machine_whose_file_lacks_rates_says_so_where_threads_are_asked_for():
     assert "rooflab measure" in said
     alone = placement.place_on(report((), read=1 << 20), epyc)
     assert not any("no times over" in each for each in alone.warnings)
+    assert any(each.startswith("no time predicted on one core of AMD EPYC 9654") for each in alone.warnings)
 
 
 def test_curves_say_what_is_lost_and_to_what(guest):

@@ -61,7 +61,7 @@ def place_on(
         predictions = [_between(each, predictions[0]) for each in predictions]
     # of another machine than the one that ran it, that is no surprise
     far = () if timing is None else _far_off(predictions, report.run(), report.unseen)
-    unknown = _why_no_times(report, machine, timing) if report.regions and not predictions else ()
+    unknown = _why_no_times(report, machine, timing) if not predictions else ()
     warnings = (
         *far,
         *unknown,
@@ -87,7 +87,7 @@ def place_on(
 
 
 def _why_no_times(report: LoopReport, machine: Machine, timing: CoreTiming | None) -> tuple[str, ...]:
-    """A sentence on what a machine does not state, so that nothing is predicted over its cores."""
+    """A sentence on what a machine does not state, so that nothing is predicted on it."""
     missing = [
         level.name if (level := crossings.level(machine, name)) else name
         for number, (name, _, _) in enumerate(crossings.of(report))
@@ -95,8 +95,9 @@ def _why_no_times(report: LoopReport, machine: Machine, timing: CoreTiming | Non
     ]
     what = f"bytes/s of one core from {', '.join(missing)}" if missing else "what its core attains"
     cores = f"{machine.compute_units:,} cores" if machine.compute_units else "cores"
+    where = f"no times over the {cores}" if report.regions else "no time predicted on one core"
     return (
-        f"no times over the {cores} of {machine.name}: its file does not state {what};"
+        f"{where} of {machine.name}: its file does not state {what};"
         " rooflab measure -o machine.toml on such a machine does",
     )
 
