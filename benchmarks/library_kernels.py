@@ -135,6 +135,12 @@ GROUPS = (*PRODUCT, "step_clocks", "store_bytes_per_clock", "tile_clocks")
 # What it costs that constants differ from cuBLAS's: what a table says little of stays there, and what it does say
 # holds on other cards too. What a kernel's start and tiles take is its own.
 HELD = 0.02
+_HELD_OF = {
+    "cutlass": 0.06,
+    "deepgemm": 0.02,
+    "fp4": 0.02,
+    "trtllm_fp4": 0.02,
+}  # of products that several cards run; of all others a tenth of it
 FREE = ("launch_s", "tile_clocks")
 TILES = (
     [256, 128, 128, 256, 128, 128, 128, 64, 64, 128, 64, 64, 32, 64, 64, 32, 16, 64, 64, 16],
@@ -291,9 +297,8 @@ def fitted(
         np.log(value) if value else (least + most) / 2 for value, least, most in zip(own, low, high, strict=True)
     ]
     first = np.clip(start, low, high)
-    held = np.array(
-        [HELD / 10 if not kernel.endswith("_groups") else HELD / 4 if name in FREE else HELD for name in names]
-    )
+    hold = HELD if kernel.endswith("_groups") else _HELD_OF.get(kernel, HELD / 10)
+    held = np.array([hold / 4 if name in FREE else hold for name in names])
     head, best, least = f"{topic}_{kernel}." if kernel else f"{topic}.", {}, np.inf
     for chosen in itertools.product(*choices.values()):
         fixed = {head + name: value for name, value in zip(choices, chosen, strict=True)}
@@ -362,6 +367,8 @@ def _asked(sort: str, kernel: str, by_rows: bool, family: str) -> tuple[str, Seq
             [*PRODUCT, "step_clocks", "store_bytes_per_clock", share],
             {"split_most": [1], "tiles": TILES[:1]},
         )
+    if kernel.endswith("fp4"):  # its tiles are stated
+        return "matmul", [*PRODUCT, "step_clocks", "store_bytes_per_clock", share], {}
     tiles = {} if kernel == "weight_only" or by_rows else {"tiles": TILES}
     names = [*PRODUCT, f"{older}step_clocks", f"{older}store_bytes_per_clock", share]
     return "matmul", names, {"split_most": [1, 64], **tiles}

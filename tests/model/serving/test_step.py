@@ -64,6 +64,29 @@ def test_generated_products_pad_to_what_a_rank_would_get_of_all_rows() -> None:
     assert "activate" not in [each.name for each in made]
 
 
+@pytest.mark.parametrize(
+    ("library", "stored", "copied_bytes", "scaled"),
+    [
+        # 10 tokens of 512 numbers on 8 experts each, 80 rows: copied as they are multiplied, ...
+        ("cutlass_groups", "bf16", 80 * 512 * 4.0, {}),
+        ("cutlass_groups", "fp8", 80 * 512 * 2.0, {"scale activations": 10 * 512 * 3.0}),
+        # ... with scales of blocks before they are scaled, and what was activated after it;
+        ("block_groups", "fp8_block", 80 * 512 * 4.0,
+         {"scale activations": 80 * 512 * 3.0, "scale activated": 80 * 256 * 3.0}),
+        # Triton's products fetch rows from where they are.
+        ("triton_groups", "fp8_block", 0.0, {"scale activations": 10 * 512 * 3.0}),
+    ],
+)  # fmt: skip
+def test_rows_are_copied_to_experts_where_products_do_not_fetch_them(
+    library: str, stored: str, copied_bytes: float, scaled: dict[str, float]
+) -> None:
+    routed = Routed(np.array([10.0]), np.array([80.0]), 16.0, 8.0, 16.0, 512.0, 256.0, 1.0, library=library)
+    made = expert_kernels(engine("tensorrt-llm"), weight_format(stored), routed, 1.0, gated=True)
+    moved = {each.name: float(np.sum(each.read_bytes + each.write_bytes)) for each in made}
+    assert moved.get("copy rows", 0.0) == copied_bytes
+    assert {name: moved[name] for name in moved if name.startswith("scale")} == scaled
+
+
 def test_experts_run_the_products_that_their_engine_has_on_a_family() -> None:
     half, block, narrow = (weight_format(each) for each in ("bf16", "fp8_block", "nvfp4"))
     assert engine("vllm").experts_kernel("hopper", half) == "triton_groups"

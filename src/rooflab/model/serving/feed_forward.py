@@ -141,11 +141,18 @@ def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float
     if stored.name == "mxfp4" and engine.sorting_kernels:
         each = count * engine.sorting_kernels
         made.append(pointwise(layer, "count and place", each, x.tokens * x.chosen, reads=8.0, writes=8.0))
-    narrow = bool(stored.activations)
-    if stored.activations == "block":  # a block's scale is found and used in the registers of a warp
-        made.append(pointwise(layer, "scale activations", count, x.tokens * x.hidden, reads=2.0, writes=1.0))
+    narrow, block = bool(stored.activations), stored.activations == "block"
+    copied, scaled = x.library in _COPIES, x.tokens
+    if copied and block:  # rows are copied before they are scaled
+        made.append(pointwise(layer, "copy rows", count, x.rows * x.hidden, reads=2.0, writes=2.0))
+        scaled = x.rows
+    if block:  # a block's scale is found and used in the registers of a warp
+        made.append(pointwise(layer, "scale activations", count, scaled * x.hidden, reads=2.0, writes=1.0))
     elif narrow:
         made.append(norm(layer, "scale activations", count, x.tokens, x.hidden, reads=2.0, writes=1.0, warm=2.0))
+    if copied and not block:
+        item = 1.0 if narrow else 2.0
+        made.append(pointwise(layer, "copy rows", count, x.rows * x.hidden, reads=item, writes=item))
     up = (1.0 + gated) * x.inner
     made += _groups(engine, "up", count, x, up, x.hidden, stored)
     writes = 1.0 if narrow else 2.0
@@ -154,7 +161,11 @@ def expert_kernels(engine: Engine, stored: WeightFormat, x: Routed, count: float
         zeros = np.maximum(passed - x.rows, 0.0) * (up + x.hidden)
         made.append(pointwise(layer, "zeros", count, zeros, reads=0.0, writes=2.0))
     if x.library not in _ACTIVATES:
-        made.append(pointwise(layer, "activate", count, passed * x.inner, reads=2.0 * (1 + gated), writes=writes))
+        joined = not (copied and block)  # else scaled by a kernel of its own
+        into = writes if joined else 2.0
+        made.append(pointwise(layer, "activate", count, passed * x.inner, reads=2.0 * (1 + gated), writes=into))
+        if not joined:
+            made.append(pointwise(layer, "scale activated", count, passed * x.inner, reads=2.0, writes=1.0))
     made += _groups(engine, "down", count, x, x.hidden, x.inner, stored)
     # Rows of experts elsewhere are not read; the kernels that know of all rows read zeros.
     reads = 2.0 * (x.chosen if x.all_rows else x.rows / np.where(x.tokens > 0, x.tokens, 1.0))
@@ -186,6 +197,11 @@ def _known_bytes(x: Routed, k: Number, stored: WeightFormat) -> Number:
         return ALIGNED_BYTES
     return np.where(np.asarray(k) % _KNOWN_ELEMENTS == 0, float(ALIGNED_BYTES), stored.nbytes)
 
+
+# Products whose rows are copied expert by expert before, each as often as it is chosen; others' fetch them from
+# where they are (NVIDIA/TensorRT-LLM, cutlass_kernels/moe_gemm/moe_kernels.cu: expandInputRowsKernel; the runner of
+# block scales brings the copies to 8 bits itself).
+_COPIES = ("cutlass_groups", "flashinfer_groups", "flashinfer_fp8_groups", "block_groups")
 
 # Products that activate their results themselves before they store them.
 _ACTIVATES = ("trtllm_gen_groups",)
