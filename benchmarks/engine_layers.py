@@ -7,7 +7,8 @@ percentile of the error as a factor, bias, share inside the bars. `--cards` adds
 Constants of the kernel models are a family's (`model/data`), of experts an engine's (`model/engines`); no constant
 is of one card, so what a card that is left out loses is judged by `--without CARD`: where its family's constants
 of libraries' kernels were fitted to that card's tables they are those of the families it is like, else of those it
-is near; the engines' shares of experts (`experts_*`) are fitted on the others' tables alone; that card is judged.
+is near, of products in proportion to cuBLAS's, which stay (`moved`, `model/device/constants.py`); the engines'
+shares of experts (`experts_*`) are fitted on the others' tables alone; that card is judged.
 """
 
 from __future__ import annotations

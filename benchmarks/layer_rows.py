@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 import rooflab
-from rooflab.model.device.constants import load_family, moved, of_libraries, of_mechanisms, with_near
+from rooflab.model.device.constants import load_family, moved, of_libraries, of_mechanisms, with_groups, with_near
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.serving.kernels import Kernel
 from rooflab.model.serving.timing import timed as timed_kernels
@@ -104,7 +104,8 @@ def _of_others(constants: Constants, card: str) -> Constants:
         known |= {name: each for name, each in ours.items() if name.partition(".")[0] in _AS_AMPERE}
     values = with_near(known, [each for each in nearby if each != constants.family])
     # What the libraries' own code says is no fit.
-    return msgspec.structs.replace(constants, values=values | {n: e for n, e in stated.items() if n not in own})
+    values |= {n: e for n, e in stated.items() if n not in own}
+    return msgspec.structs.replace(constants, values=with_groups(values))
 
 
 _AS_AMPERE = ("attention_trtllm_decode", "attention_masked_decode")

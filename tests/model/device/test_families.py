@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rooflab.model.device.constants import load_family, moved, of_libraries, with_near
+from rooflab.model.device.constants import load_family, moved, of_libraries, with_groups, with_near
 
 
 def test_a_family_states_its_own_libraries_kernels_alone() -> None:
@@ -51,3 +51,14 @@ def test_what_an_own_topic_states_is_not_moved() -> None:
     assert family.values["matmul_cutlass_groups.cache_share"] is stated or (
         family("matmul_cutlass_groups.cache_share") == stated.value
     )
+
+
+def test_a_kernel_for_groups_of_which_only_tiles_are_known_starts_and_finds_its_group_as_cutlass_s() -> None:
+    family = load_family("hopper").values
+    known = {name: each for name, each in family.items() if not name.startswith("matmul_block_groups.")}
+    known["matmul_block_groups.tiles"] = family["matmul_block_groups.spread"]
+    found = with_groups(known)
+    for short in ("launch_s", "tile_clocks"):
+        assert found[f"matmul_block_groups.{short}"] is family[f"matmul_cutlass_groups.{short}"]
+    assert "matmul_block_groups.cache_share" not in found
+    assert with_groups(family) == family

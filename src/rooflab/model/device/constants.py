@@ -185,12 +185,31 @@ def with_near(values: dict[str, Constant], families: Iterable[str]) -> dict[str,
     return found
 
 
+def with_groups(values: dict[str, Constant]) -> dict[str, Constant]:
+    """`values`, with what starts and tiles take of kernels for groups of rows that state neither: as CUTLASS's.
+
+    All of them find their group and where its tensors are before they multiply.
+    """
+    found = dict(values)
+    topics = {name.partition(".")[0] for name in values if name.startswith("matmul_")}
+    for topic in topics:
+        if topic.endswith("_groups"):
+            like = {f"{topic}.{short}": values.get(f"{_GROUPS}.{short}") for short in _OF_GROUPS}
+            found |= {name: each for name, each in like.items() if each is not None and name not in values}
+    return found
+
+
+_GROUPS = "matmul_cutlass_groups"
+_OF_GROUPS = ("launch_s", "tile_clocks")
+
+
 def constants_from_dict(raw: dict[str, Any], where: str) -> Constants:
     """The constants in the tables of a family's data file; `where` names it in errors."""
     head = {name: raw.pop(name, None) for name in _HEAD}
     stated = _stated(raw, where)
     inherited = load_family(head["like"]).values if head["like"] else {}
     values = with_near(moved(inherited, inherited, {**inherited, **stated}) | stated, head["near"] or ())
+    values = with_groups(values)
     own = _head(head)
     return Constants(
         family=head["family"] or where,

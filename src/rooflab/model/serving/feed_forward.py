@@ -198,8 +198,8 @@ def _known_bytes(x: Routed, k: Number, stored: WeightFormat) -> Number:
     return np.where(np.asarray(k) % _KNOWN_ELEMENTS == 0, float(ALIGNED_BYTES), stored.nbytes)
 
 
-# Products whose rows are copied expert by expert before, each as often as it is chosen; others' fetch them from
-# where they are (NVIDIA/TensorRT-LLM, cutlass_kernels/moe_gemm/moe_kernels.cu: expandInputRowsKernel; the runner of
+# Products whose rows are copied expert by expert before, each as often as it is chosen; others fetch them from
+# where they are (NVIDIA/TensorRT-LLM, moe_gemm/moe_kernels.cu: expandInputRowsKernel; the runner of
 # block scales brings the copies to 8 bits itself).
 _COPIES = ("cutlass_groups", "flashinfer_groups", "flashinfer_fp8_groups", "block_groups")
 
