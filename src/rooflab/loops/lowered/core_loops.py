@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from rooflab.loops.lowered import chains, choices, control_flow, flow, profile, tested
+from rooflab.loops.lowered import chains, choices, control_flow, flow, handed_on, profile, tested
 from rooflab.loops.lowered.ir_text import VALUE, Instruction, Places
 from rooflab.loops.lowered.machine_code import Block, owners
 from rooflab.loops.lowered.operations import kind_of
@@ -368,11 +368,7 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     held = [[_as_jump(each, taken) for each in taken.function.blocks[label].instructions] for label in ordered]
     head = sum(each.opcode == "phi" for each in held[0])
     kind_in = choices.kinds([each for block in held for each in block])
-    links = [
-        chains.Link(store, load, round(passes), taken.crossed.get(load, 0.0) >= _OFTEN)
-        for load, (store, share, passes) in taken.forwarded.items()
-        if share >= _OFTEN
-    ]
+    links = handed_on.links(taken.forwarded, held, taken.crossed, _OFTEN)
     depth = chains.deepest(held, head, loop.blocks, kind_in, usual_latency)
     after = _missed_after(taken, ordered, held, head, loop.blocks, kind_in)
     alike = all(taken.passes[label] >= _NEARLY_ALL * goes_on for label in ordered)
