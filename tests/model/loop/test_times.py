@@ -207,6 +207,16 @@ def test_accesses_that_wait_for_each_other_take_the_latency(guest):
     assert gathered == pytest.approx(10_000 * latency / load_family("cpu")("loop.gathered_in_flight"), rel=0.01)
 
 
+def test_what_data_pick_comes_no_sooner_than_its_bytes(guest):
+    # so many at once that only L3's bytes are left
+    misses = {"L1": 10_000, "L2": 10_000, "L3": 0}
+    picked = report(640_000, 0, gathered=misses)
+    levels = [msgspec.structs.replace(each, latency_s=1e-10) for each in guest.levels]
+    near = msgspec.structs.replace(guest, levels=tuple(levels), curves=())
+    streamed = placement.place_on(report(640_000, 0), near).predictions[0].time_s
+    assert placement.place_on(picked, near).predictions[0].time_s == pytest.approx(streamed)
+
+
 @pytest.mark.parametrize(
     ("stride_bytes", "in_flight"),
     [
