@@ -43,6 +43,8 @@ def test_rows_of_as_many_numbers_are_structures(file):
     report = rooflab.loop(f"{file}:shift", 100, v, by, timed=False)
     # of each of three: both are read, one written
     assert (report.flop, report.accesses) == (300, 900)
+    # one behind the other in a row too
+    assert rooflab.loop(f"{file}:shift", 100, v.reshape(-1), by, timed=False).accesses == 900
     assert rooflab.loop(f"{file}:work", 50, np.ones((50, 4), np.float32), timed=False).flop == 50 * 2 * 2
 
 
@@ -52,7 +54,7 @@ def test_complex_numbers_are_structures_of_two(file):
 
 
 def test_rows_of_another_length_or_structures_of_several_kinds_are_refused(file):
-    for rows in (np.zeros((100, 4)), np.zeros(300), np.zeros((100, 3), np.float32)):
+    for rows in (np.zeros((100, 4)), np.zeros(301), np.zeros((100, 3), np.float32)):
         with pytest.raises(RooflabError, match=r"argument v is an array of float.*, expected a structured array"):
             rooflab.loop(f"{file}:shift", 100, rows, np.ones(3), timed=False)
     with pytest.raises(RooflabError, match="argument m is an array of float64, expected a structured array"):

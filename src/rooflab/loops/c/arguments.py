@@ -176,13 +176,13 @@ def _fits(to: CType, dtype: np.dtype) -> bool:
 
 
 def _holds_rows(to: CType, value: np.ndarray) -> bool:
-    """Whether an array of plain numbers lies as structures `to` do: each a row of it, or a complex number."""
+    """Whether an array of plain numbers lies as structures `to` do: rows of it, so many in a row, complex ones."""
     made = _numbers(to) if to.kind == "struct" else None
     if made is None or not value.flags.c_contiguous:
         return False
     number, count = made
     if _fits(number, value.dtype):
-        return count in (1, value.size) or (value.ndim > 1 and value.shape[-1] == count)
+        return value.shape[-1] == count if value.ndim > 1 and count > 1 else value.size % count == 0
     pair = number.kind == "float" and count == 2 and value.dtype.kind == "c"
     return pair and value.dtype.isnative and value.dtype.itemsize == to.nbytes
 
