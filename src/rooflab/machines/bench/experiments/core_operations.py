@@ -34,8 +34,12 @@ _LIBRARY = (
     "erf",
     "erfc",
     "cbrt",
+    "lgamma",
+    "tgamma",
+    "asinh",
+    "fmod",
 )  # without an instruction of the IR: called by name
-_OF_TWO = ("pow", "hypot", "atan2")
+_OF_TWO = ("pow", "hypot", "atan2", "fmod")
 _FORMATS = {"fp64": "double", "fp32": "float"}
 _WIDTHS = ((0, ""), (32, " vector"), (64, " wide"))  # bytes of a vector, 0: a single number
 _BOXED = 1 << 14
