@@ -146,18 +146,18 @@ def loop(
     timing = _core_timing(report, target)
     team = thread_teams.measure() if report.regions and is_here(target) else None
     with known_flows.of_loop(report.where):
-        placed = placement.place_on(report, met, timing, team, most_threads=threads)
+        doubted = (*meanwhile, *(doubts_of_timing(target) if report.runs else doubts(target)))
+        placed = placement.place_on(report, met, timing, team, most_threads=threads, doubts=doubted)
         if threads is not None and placed.scaling:
             placed = _with_traffic(placed, fn, args, caches.caches)
-        doubted = (*meanwhile, *(doubts_of_timing(target) if placed.runs else doubts(target)))
         if advise and understood is not None:
             if told is not None:
-                told(_under_its_roofs(placed, target, timing, doubted))
+                told(_under_its_roofs(placed, target, timing))
             helps = changes.advise(
                 placed, understood, caches, here=is_here(target), timing=timing, team=team, patience_s=advice_s
             )
             placed = replace(placed, advice=helps)
-    return _under_its_roofs(placed, target, timing, doubted)
+    return _under_its_roofs(placed, target, timing)
 
 
 def _with_traffic(
@@ -195,18 +195,15 @@ def _with_traffic(
     return replace(placed, scaling=scaling, warnings=(*placed.warnings, *([found.why] if found.why else [])))
 
 
-def _under_its_roofs(
-    placed: LoopReport, machine: Machine, timing: CoreTiming | None, doubted: Sequence[str]
-) -> LoopReport:
+def _under_its_roofs(placed: LoopReport, machine: Machine, timing: CoreTiming | None) -> LoopReport:
     """A report that was predicted with what the machine does now, under the roofs that were measured of it."""
     from msgspec.structs import replace
 
     from rooflab.model.loop import placement
 
-    if placed.machine is not machine:
-        points = placement.points_under(placed, machine, timing)
-        placed = replace(placed, machine=machine, points=points)
-    return replace(placed, warnings=(*placed.warnings, *doubted))
+    if placed.machine is machine:
+        return placed
+    return replace(placed, machine=machine, points=placement.points_under(placed, machine, timing))
 
 
 def _as_numpy_runs_it(fn: Callable[..., Any], args: tuple[Any, ...], report: LoopReport) -> list[str]:
@@ -286,13 +283,13 @@ def _loop_of_c(
     timing = _core_timing(report, target)
     team = followed.team_timing(report) if is_here(target) else None
     with known_flows.of_loop(report.where):
-        placed = placement.place_on(report, met, timing, team, most_threads=threads)
-        doubted = (*meanwhile, *(doubts_of_timing(target) if placed.runs else doubts(target)))
+        doubted = (*meanwhile, *(doubts_of_timing(target) if report.runs else doubts(target)))
+        placed = placement.place_on(report, met, timing, team, most_threads=threads, doubts=doubted)
         if advise and placed.runs and is_here(target):
             if told is not None:
-                told(_under_its_roofs(placed, target, timing, doubted))
+                told(_under_its_roofs(placed, target, timing))
             placed = replace(placed, advice=of_c.advise(placed, function, args, caches, cflags, timing))
-    return _under_its_roofs(placed, target, timing, doubted)
+    return _under_its_roofs(placed, target, timing)
 
 
 def sweep_tiles(

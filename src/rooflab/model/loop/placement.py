@@ -6,6 +6,8 @@ The roofline at every level follows Ilic, Pratas, Sousa (cache-aware, CAL 2014) 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from rooflab.errors import RooflabError
@@ -31,6 +33,7 @@ def place_on(
     team: TeamTiming | None = None,
     *,
     most_threads: int | None = None,
+    doubts: Sequence[str] = (),
 ) -> LoopReport:
     """`report` with its points under the roofs of `machine` and the predicted times of a warm run.
 
@@ -40,6 +43,7 @@ def place_on(
         timing: how long its core's operations take, where that was measured.
         team: how long its teams of threads take to start, where that was measured.
         most_threads: up to how many prange is predicted; as many as the machine has cores by default.
+        doubts: what is to be said of the machine and the moment, among the warnings.
 
     Raises:
         RooflabError: a machine that is not a CPU.
@@ -64,11 +68,12 @@ def place_on(
     unknown = _why_no_times(report, machine, timing) if not predictions else ()
     warnings = (
         *far,
-        *unknown,
         *((doubted,) if doubted else ()),
         *((_REORDERED,) if reordered.is_reordered(report) else ()),
         *teams.left_to_the_scheduler(report, team),
         *report.warnings,
+        *doubts,
+        *unknown,
     )
     scaling = teams.scaling(
         report,
