@@ -400,3 +400,11 @@ def test_a_tower_without_a_number_of_layers_is_named_not_guessed():
     model = config.architecture(deep, "x", "config.json")
     assert model.tower is not None
     assert (model.tower.blocks[0].count, model.left_out) == (3, ("audio_config",))
+
+
+@pytest.mark.parametrize(("file", "called"), [("config.json", "tiny-model"), ("variant.json", "variant")])
+def test_a_config_without_a_name_is_called_by_its_folder_or_its_own_name(tmp_path: Path, file: str, called: str):
+    path = tmp_path / "tiny-model" / file
+    path.parent.mkdir()
+    path.write_text(json.dumps(_PLAIN | {"intermediate_size": 128}), encoding="utf-8")
+    assert config.read_config(path).name == called

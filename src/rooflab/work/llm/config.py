@@ -37,7 +37,8 @@ def read_config(path: Path) -> Architecture:
         raise FileError(f"{path}: not JSON: {error}; expected a model's config.json") from error
     if not isinstance(found, dict):
         raise FileError(f"{path}: a JSON {type(found).__name__}, expected the object of a model's config.json")
-    name = str(found.get("_name_or_path") or path.parent.name or path.stem)
+    folder = path.parent.name if path.stem == "config" else ""  # what it is of; another name says so itself
+    name = str(found.get("_name_or_path") or folder or path.stem)
     return architecture(found, name, str(path))
 
 
