@@ -355,7 +355,9 @@ def main() -> None:
     parser.add_argument(
         "--folds", action="store_true", help="silicon: constants of each third of models fitted on the others"
     )
-    parser.add_argument("--table", action="append", help="silicon, apart, static, bench, dstack, premai, …")
+    parser.add_argument(
+        "--table", action="append", metavar="TABLE", help="silicon, apart, static, bench, premai, …"
+    )
     asked = parser.parse_args()
     tables = {
         "silicon": lambda: serving_rows.silicon(asked.data / "serve_aiconfigurator_silicon.csv"),
@@ -370,6 +372,9 @@ def main() -> None:
         "ollama": lambda: local_rows.ollama(asked.data / "local_geerling_ai.csv"),
         "bench": lambda: serving_rows.bench(asked.data / "serve_llm_inference_bench_all.csv"),
     }
+    for name in asked.table or ():
+        if name not in tables:
+            parser.error(f"--table {name}: expected one of {', '.join(tables)}")
     for name in asked.table or (["silicon"] if asked.without or asked.folds else tables):
         rows = list(tables[name]())
         cases = [row for row in rows if isinstance(row, ServingCase)]
