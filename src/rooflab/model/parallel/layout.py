@@ -6,17 +6,7 @@ from dataclasses import dataclass
 
 from rooflab.errors import RooflabError
 from rooflab.work.llm.architecture import Architecture, Experts
-from rooflab.work.llm.mixers import (
-    Attention,
-    Compressed,
-    Delta,
-    Latent,
-    Lightning,
-    Mixer,
-    Recurrent,
-    ShortConv,
-    StateSpace,
-)
+from rooflab.work.llm.mixers import Attention, Mixer, Recurrent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,26 +114,15 @@ def _divides(model: Architecture, mixer: Mixer, ways: int) -> None:
     Raises:
         RooflabError: heads or channels that do not divide.
     """
+    if mixer.divided:
+        _heads(model, mixer.divided, ways)
     if isinstance(mixer, Attention):
-        _heads(model, mixer.heads, ways)
         fewer, more = sorted((mixer.kv_heads, ways))
         if more % fewer:
             raise RooflabError(
                 f"{model.name}: {mixer.kv_heads} heads of keys and values over {ways} tensor-parallel ranks: "
                 f"expected one to divide the other; try {_nearest(mixer.kv_heads, ways)}"
             )
-    elif isinstance(mixer, Latent):
-        _heads(model, mixer.heads, ways)
-    elif isinstance(mixer, Compressed):
-        _heads(model, mixer.groups, ways)
-    elif isinstance(mixer, Delta):
-        _heads(model, mixer.value_heads, ways)
-    elif isinstance(mixer, Lightning):
-        _heads(model, mixer.heads, ways)
-    elif isinstance(mixer, ShortConv):
-        _heads(model, mixer.width, ways)
-    elif isinstance(mixer, StateSpace) and mixer.heads:
-        _heads(model, mixer.heads, ways)
 
 
 def _heads(model: Architecture, heads: int, ways: int) -> None:

@@ -125,10 +125,7 @@ def _mixer_parameters(model: Architecture, mixer: Mixer, ways: int) -> float:
         # Heads of keys and values fewer than the ranks are held by several.
         copied = share(mixer.kv_heads, ways) * ways - mixer.kv_heads
         return (whole + model.hidden * sum(mixer.kv_parts(copied))) / ways
-    if isinstance(mixer, Latent):
-        shared = model.hidden * (mixer.q_rank + mixer.kv_rank + mixer.rotary)
-        return shared + (whole - shared) / ways
-    if isinstance(mixer, Compressed):
+    if isinstance(mixer, Latent | Compressed):
         shared = model.hidden * mixer.shared
         return shared + (whole - shared) / ways
     return whole / ways

@@ -49,6 +49,11 @@ class Attention:
             return ()
         return (kv_heads * self.size,) if self.one_kv else (kv_heads * self.size, kv_heads * self.values)
 
+    @property
+    def divided(self) -> int:
+        """What tensor-parallel ranks divide among them: its heads."""
+        return self.heads
+
     def parameters(self, hidden: int) -> int:
         """Of its four projections, biases and norms."""
         q, kv = self.heads * self.size, int(sum(self.kv_parts(self.kv_heads)))
@@ -86,6 +91,16 @@ class Latent:
     index_heads: int = 0
     index_size: int = 0
     index_top: int = 0
+
+    @property
+    def shared(self) -> int:
+        """Columns of the products that every rank makes: the latent vectors."""
+        return self.q_rank + self.kv_rank + self.rotary
+
+    @property
+    def divided(self) -> int:
+        """What tensor-parallel ranks divide among them: its heads."""
+        return self.heads
 
     def parameters(self, hidden: int) -> int:
         """Of its projections and the norms of its latent vectors."""
@@ -143,6 +158,11 @@ class Compressed:
         """Columns of the products that every rank makes: latent queries, a token's key, parts of blocks' keys."""
         return self.q_rank + self.size + 2 * self.pooled + self.index_heads
 
+    @property
+    def divided(self) -> int:
+        """What tensor-parallel ranks divide among them: the groups of its heads."""
+        return self.groups
+
     def parameters(self, hidden: int) -> int:
         """Of its projections, norms, sinks, and the weights of a token's place in its block."""
         total = hidden * self.shared + self.q_rank + self.size
@@ -198,6 +218,11 @@ class Delta:
         out = self.value_heads * self.values
         return (self.mixed + (2 * self.rank or out), self.value_heads * (1 if self.rank else 2))
 
+    @property
+    def divided(self) -> int:
+        """What tensor-parallel ranks divide among them: its heads."""
+        return self.value_heads
+
     def parameters(self, hidden: int) -> int:
         """Of the projections of q, k, v, gate, decay and step, the convolution, the norm and the result."""
         out = self.value_heads * self.values
@@ -219,6 +244,11 @@ class Lightning:
 
     heads: int
     size: int
+
+    @property
+    def divided(self) -> int:
+        """What tensor-parallel ranks divide among them: its heads."""
+        return self.heads
 
     def parameters(self, hidden: int) -> int:
         """Of the projections of q, k, v and the gate, the norm over all heads, and the result."""
@@ -263,6 +293,11 @@ class StateSpace:
         """Columns of the projection of the input."""
         return self.inner + self.mixed + self.heads if self.heads else 2 * self.inner
 
+    @property
+    def divided(self) -> int:
+        """What tensor-parallel ranks divide among them: Mamba-2's heads; 0 for Mamba, whose channels are any."""
+        return self.heads
+
     def parameters(self, hidden: int) -> int:
         """Of its projections, convolution and state matrices."""
         total = hidden * self.projected + self.mixed * (self.taps + self.conv_bias) + self.inner * hidden
@@ -291,6 +326,11 @@ class ShortConv:
     width: int
     taps: int
     bias: bool = False
+
+    @property
+    def divided(self) -> int:
+        """What tensor-parallel ranks divide among them: its channels."""
+        return self.width
 
     def parameters(self, hidden: int) -> int:
         """Of the projection to both gates and the input, the convolution, and the result's projection."""
