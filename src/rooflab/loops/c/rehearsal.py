@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import os
 import pickle
 import signal
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from rooflab.loops import copied
 from rooflab.units import duration
 
 LIMIT_S = 60.0  # of a rehearsal, where the caller knows none
@@ -27,12 +26,7 @@ def ended(run: Callable[[], Any], limit_s: float | None) -> str:
     """
     if not hasattr(os, "fork"):
         return ""
-    with warnings.catch_warnings():
-        # that threads are not copied: the copy runs compiled code, and nothing of Python's beside it
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if not pid:
-        _play(run)
+    pid = copied.start(run)
     limit = LIMIT_S if limit_s is None else limit_s
     until, wait = time.perf_counter() + limit, _SHORTEST_S
     try:
@@ -89,21 +83,6 @@ def brought(run: Callable[[], Any], limit_s: float | None) -> Brought:
     if error is not None:
         raise error
     return Brought(result)
-
-
-def _play(run: Callable[[], Any]) -> None:
-    """`run` in the copy, which then ends."""
-    try:
-        faulthandler.disable()
-        null = os.open(os.devnull, os.O_RDWR)
-        for each in (0, 1, 2):
-            os.dup2(null, each)
-        run()
-    except BaseException:  # noqa: BLE001, S110
-        # what it refuses, the run that counts refuses again, in words
-        pass
-    finally:
-        os._exit(0)
 
 
 def _said(status: int) -> str:

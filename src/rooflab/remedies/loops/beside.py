@@ -13,12 +13,11 @@ import os
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rooflab.loops import kept
+from rooflab.loops import copied, kept
 
 _OPEN, _OURS, _BEGUN, _DONE = 0, 1, 2, 3
 _LOOK_S = 1e-3  # between looks at whether it is done
@@ -39,30 +38,20 @@ class Beside:
         self._numbers = {key: number for number, key in enumerate(tasks)}
         self._states = mmap.mmap(-1, max(1, len(tasks)))
         self._states[0] = _OURS
-        with warnings.catch_warnings():
-            # that threads are not copied: what the copy runs begins its own
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._pid = os.fork()
-        if not self._pid:
-            self._work(list(tasks.values()))
+        self._pid = 0  # of the copy; there, none
+        self._pid = copied.start(lambda: self._work(list(tasks.values())))
 
     def _work(self, tasks: list[Callable[[], object]]) -> None:
-        """The copy's part; it has no end but that of the process."""
-        try:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, int(signal.SIGKILL))
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            for each in (0, 1, 2):
-                os.dup2(nowhere, each)
-            for number, task in enumerate(tasks):
-                if self._states[number] == _OPEN:
-                    self._states[number] = _BEGUN
-                    # what it cannot do is found out here, and said
-                    with contextlib.suppress(Exception):
-                        task()
-                    self._states[number] = _DONE
-        finally:
-            os._exit(0)
+        """The copy's part."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, int(signal.SIGKILL))
+        for number, task in enumerate(tasks):
+            if self._states[number] == _OPEN:
+                self._states[number] = _BEGUN
+                # what it cannot do is found out here, and said
+                with contextlib.suppress(Exception):
+                    task()
+                self._states[number] = _DONE
 
     def claim(self, *keys: Key) -> None:
         """Return once each task is done there, or ours to do: one that was not begun no longer will be."""
