@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numba
 import numpy as np
 import pytest
@@ -119,3 +122,15 @@ def test_what_the_user_has_is_called_as_before(numbers):
     one = Walker(1.0)
     one.step(1.0)
     assert one.at == 1.5
+
+
+def test_a_process_that_has_compiled_nothing_knows_what_numba_has():
+    asks = (
+        "import numpy as np\n"
+        "from rooflab.loops.lowered import afresh\n"
+        "def filled(n):\n"
+        "    return np.full(n, np.inf)\n"
+        "print(afresh.with_helpers(filled).__globals__['np'] is np)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("True", "")

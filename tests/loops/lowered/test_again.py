@@ -13,6 +13,7 @@ import pytest
 import rooflab
 from rooflab.loops import kept
 from rooflab.loops.lowered import again, examine
+from rooflab.machines.bench.experiments import thread_teams
 from rooflab.types.simulation import Cache
 
 CACHES = (Cache(4096, 4, name="L1"), Cache(65536, 8, name="L2"))
@@ -29,6 +30,12 @@ def doubled(a):
     return a * 2.0
 def listed(a):
     return [a[0], a[1]]
+"""
+TEAM = """import numpy as np
+from numba import prange
+def shifted(a):
+    for i in prange(len(a)):
+        a[i] = np.array([a[i], 1.0]).sum()
 """
 ASK = """import json, sys, importlib.util
 import numpy as np
@@ -78,6 +85,14 @@ def test_the_second_answer_is_the_first_without_numba(tmp_path, name):
     assert [first[0], second[0]] == [True, False]
     assert second[1:] == first[1:]
     assert second[2] == [True, True]
+
+
+@pytest.mark.skipif(thread_teams.most() < 2, reason="one thread")
+def test_what_prange_alone_spreads_runs_on_a_team_again(tmp_path):
+    first, second = (asked(tmp_path, "shifted", TEAM, 20_000) for _ in range(2))
+    # on one core warm and cold, and on two threads or more
+    assert second[2] == first[2]
+    assert len(first[2]) >= 3
 
 
 def test_what_returns_a_list_is_timed_by_numba_and_not_counted_again(tmp_path):

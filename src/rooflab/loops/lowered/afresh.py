@@ -124,6 +124,9 @@ class _Copies:
 def _is_known_to_numba(function: Any) -> bool:
     """Whether numba has an implementation of a plain function of its own, as of many of NumPy's."""
     try:
+        # until something was compiled numba does not know all that it has
+        context: Any = cpu_target.target_context
+        context.refresh()
         known: Any = cpu_target.typing_context
         known.resolve_value_type(function)
     except (NumbaError, ValueError):

@@ -43,6 +43,7 @@ class Whole(NamedTuple):
         text: all that its code follows from.
         function: its name.
         ready: it, where numba has compiled it.
+        team: whether it is compiled for a team of threads, by prange alone.
     """
 
     fn: Callable[..., Any]
@@ -50,19 +51,20 @@ class Whole(NamedTuple):
     text: str
     function: str
     ready: Callable[..., Any] | None = None
+    team: bool = False
 
     @property
     def said(self) -> tuple[str, ...]:
         """What tells it from others."""
-        return self.stem, self.text, self.function
+        return self.stem, self.text, self.function, str(self.team)
 
     def compiled(self) -> Any:
         """The function, as numba compiles it."""
         if self.ready is not None:
             return self.ready
-        from rooflab.loops.lowered import examine
+        from rooflab.loops.lowered import examine, over_prange
 
-        return examine.compiled(self.fn)
+        return over_prange.compiled(self.fn) if self.team else examine.compiled(self.fn)
 
 
 def report(
@@ -101,7 +103,8 @@ def report(
         nbytes = sum(each.nbytes for name, held in given.values.items() for _, each in arrays_in(name, held))
         understanding.check_memory(found.name, nbytes)
         fresh = steered_by_data(read_whole(fn).tree)
-        runs_of = timed(None, whole, given, caches, fresh, is_spread(fn))
+        by_prange = entry["by_prange"] == b"1"
+        runs_of = timed(None, whole, given, caches, fresh, is_spread(fn), by_prange)
         return msgspec.structs.replace(found, runs=tuple(runs_of))
     # what lowers a function compiles
     from rooflab.loops.lowered import examine
@@ -113,7 +116,9 @@ def report(
     profiled = bool(made.core_loops) or not time
     if key is not None and made.complete and made.warm is not None and profiled:
         plain = msgspec.structs.replace(made, runs=()).to_dict()
-        kept.keep(key, {"report": msgspec.msgpack.encode(plain)})
+        by_prange = not is_spread(fn) and any(each.threads > 1 for each in made.runs)
+        parts = {"report": msgspec.msgpack.encode(plain), "by_prange": b"1" if by_prange else b"0"}
+        kept.keep(key, parts)
     return made
 
 
@@ -140,8 +145,10 @@ def timed(
     caches: Chosen,
     fresh: bool,
     spread: bool,
+    by_prange: bool = False,
+    team: Callable[..., Any] | None = None,
 ) -> list[Timed]:
-    """Runs of a function: on one core; on several where its own decorator spreads it.
+    """Runs of a function: on one core; on several where its decorator or its own loops spread it.
 
     Args:
         function: as numba compiled it; None where that is still to be done, if its code was not kept.
@@ -149,8 +156,29 @@ def timed(
         given: its arguments.
         caches: of which the largest is emptied for cold runs.
         fresh: whether each run needs its inputs anew.
-        spread: whether it runs on several threads.
+        spread: whether its decorator has it run on several threads.
+        by_prange: whether it is compiled for several threads beside that.
+        team: so compiled; as `function`.
     """
+    function = _ready(function, whole, given, spread)
+    with on_one(function, spread):
+        found = runs.on_one_core(function, given, caches, fresh)
+    if thread_teams.most() > 1 and by_prange:
+        team = _ready(team, whole and whole._replace(team=True), given, spread=True)
+        found += runs.on_threads(team, given, fresh)
+        return runs.once_more(found, function, team, given, fresh)
+    if not (spread and thread_teams.most() > 1):
+        return runs.once_more(found, function, None, given, fresh)
+    several = runs.on_threads(function, given, fresh)
+    with on_one(function, spread):
+        found = runs.once_more(found, function, None, given, fresh)
+    return [*found, *runs.once_more(several, function, function, given, fresh)]
+
+
+def _ready(
+    function: Callable[..., Any] | None, whole: Whole | None, given: Given, spread: bool
+) -> Callable[..., Any]:
+    """`function` as kept code where it is; as numba compiled it elsewhere."""
     if whole is not None:
         held = kept_code.ready(whole._replace(ready=function), tuple(given.values.values()))
         # without a layer of threads numba did not spread it after all
@@ -158,14 +186,7 @@ def timed(
             function = held
     function = function or (None if whole is None else whole.compiled())
     assert function is not None
-    with on_one(function, spread):
-        found = runs.on_one_core(function, given, caches, fresh)
-    if not (spread and thread_teams.most() > 1):
-        return runs.once_more(found, function, None, given, fresh)
-    several = runs.on_threads(function, given, fresh)
-    with on_one(function, spread):
-        found = runs.once_more(found, function, None, given, fresh)
-    return [*found, *runs.once_more(several, function, function, given, fresh)]
+    return function
 
 
 def is_spread(fn: Callable[..., Any]) -> bool:

@@ -13,11 +13,10 @@ import numba
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.loops import examine, prange_lines, understanding
-from rooflab.loops.compiled import regions
+from rooflab.loops import examine, understanding
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.compiled.with_lines import with_lines
-from rooflab.loops.lowered import afresh, again, count, refused, short_errors
+from rooflab.loops.lowered import afresh, again, count, over_prange, refused, short_errors
 from rooflab.loops.lowered.again import Given, Whole
 from rooflab.loops.read import decorated
 from rooflab.loops.read.arguments import arrays_in, check_array
@@ -25,12 +24,9 @@ from rooflab.loops.read.source import Source, read_whole
 from rooflab.loops.twin import count as counting
 from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.cache_levels import Chosen
-from rooflab.types.loop import CoreLoop, LoopReport, Region, Static, Timed
-from rooflab.types.shared_lines import SharedLines
-from rooflab.types.simulation import Simulation
+from rooflab.types.loop import LoopReport, Static, Timed
 
 _PLAIN_PYTHON = 200_000  # accesses up to which Python itself runs it too, to compare results
-_AS_PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _CONVENTIONS = (
     "counted from the LLVM IR of numba before it is optimised: every load and store of the function and of what it"
     " calls, in order; a slice that is computed with is first made a temporary, and copied, as numba does",
@@ -86,27 +82,25 @@ def report(
         raise RooflabError(outcome.error)
     said = _warnings(counted, plan, outside, time_limit_s)
     function = own or compiled(fn)
-    findings, runs, parallel, loops, spread, taken = examine.Findings(), [], "not run", (), (), ()
-    of_team: tuple[CoreLoop, ...] = ()
+    findings, runs, parallel, loops = examine.Findings(), list[Timed](), "not run", ()
+    team = over_prange.Team()
     if outcome.stopped:
         parallel = "not run: the count did not end"
     elif time:
-        findings, runs, parallel = _run(
-            fn, source, given, counted, caches, bool(plan.random), function, own, whole
-        )
+        ran = _run(fn, source, given, counted, caches, bool(plan.random), function, own, whole)
+        findings, runs, parallel, team_function = ran
         # what is decorated so runs as a team's code on one thread too
         spread_out = bool(decorated.options(fn).get("parallel"))
         profiled = fn if own is not None or spread_out else function
         alone = 1 if spread_out else None
         loops, more = examine.profiled(profiled, given.copied(), outcome.seconds, team=alone)
         said += more
-        if any(each.threads > 1 for each in runs):
-            python = decorated.python_function(fn)
-            if any(each.missed or each.dearer for each in loops):
+        most = max((each.threads for each in runs), default=1)
+        if most > 1:
+            if spread_out and any(each.missed or each.dearer for each in loops):
                 # each thread learns the branches of its own part
-                of_team, _ = examine.profiled(profiled, given.copied(), outcome.seconds, team=thread_teams.most())
-            spread = regions.of_tree(source.tree, regions.scope_of(python), given.copied)
-            taken = _taken(python, given, spread, max(each.threads for each in runs), counted.simulation)
+                team_function = fn
+            team = over_prange.of_team(fn, source, given, team_function, most, counted)
     simulation = counted.simulation
     return msgspec.structs.replace(
         examine.counts(
@@ -117,9 +111,7 @@ def report(
             _scattered_bytes(given, counted),
         ),
         core_loops=loops,
-        team_loops=of_team,
-        regions=spread,
-        shared_lines=taken,
+        **team._asdict(),
         runs=tuple(runs),
         parallel=parallel,
         static=Static(reason=f"counted from its LLVM IR: {why}" if why else "counted from its LLVM IR"),
@@ -176,18 +168,6 @@ def _units(given: Given, caches: Chosen) -> int:
     arrays = [array for name, value in given.values.items() for _, array in arrays_in(name, value)]
     # what the function makes itself is not known yet: as much again, and some
     return 2 * sum(-(-each.nbytes // unit) + 1 for each in arrays) + (1 << 16)
-
-
-def _taken(
-    python: Callable[..., Any], given: Given, spread: tuple[Region, ...], threads: int, simulation: Simulation
-) -> tuple[SharedLines, ...]:
-    """The cache lines that threads take from one another, where the source alone says what it accesses."""
-    try:
-        loop = understanding.understand(python, tuple(given.values.values()))
-    except RooflabError:
-        # it is counted from its IR since its source does not say all: nothing is said of its threads' lines
-        return ()
-    return prange_lines.of(loop, loop.source.tree, spread, threads, simulation)
 
 
 def _readable(error: Exception, source: Source, hint: str) -> Exception:
@@ -248,7 +228,7 @@ def described(value: Any) -> str:
 
 def compiled(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` as numba compiles it: with the user's own options where it has any."""
-    return fn if decorated.options(fn) else with_lines(numba.njit(**_AS_PLAIN)(afresh.with_helpers(fn)))
+    return fn if decorated.options(fn) else with_lines(numba.njit(**over_prange.AS_PLAIN)(afresh.with_helpers(fn)))
 
 
 def _run(
@@ -261,10 +241,11 @@ def _run(
     function: Callable[..., Any],
     own: Callable[..., Any] | None = None,
     whole: Whole | None = None,
-) -> tuple[examine.Findings, list[Timed], str]:
-    """How the results of the compiled function compare, its times, and over how many threads it runs."""
+) -> tuple[examine.Findings, list[Timed], str, Callable[..., Any] | None]:
+    """How the results of the compiled function compare, its times, over what it is spread, compiled for a team."""
     spread = again.is_spread(fn)
-    findings = examine.Findings()
+    findings, wanted = examine.Findings(), (counted.outcome.result, counted.outcome.outputs)
+    tried = over_prange.Tried(None, "not tried: counted from its LLVM IR, on one core")
     with warnings.catch_warnings():
         # numba warns of loops that it did not spread over threads
         warnings.simplefilter("ignore")
@@ -275,14 +256,20 @@ def _run(
             # compiled by this first call
             results = timing.run_once(function, given)
             if not random:
-                findings += examine.compare(
-                    "the compiled function", results, (counted.outcome.result, counted.outcome.outputs)
-                )
+                findings += examine.compare("the compiled function", results, wanted)
                 if counted.simulation.accesses <= _PLAIN_PYTHON and own is None:
                     findings += _plain_python(fn, given, counted)
-        runs = again.timed(function, whole, given, caches, again.steered_by_data(source.tree), spread)
-    said = "as decorated: parallel=True" if spread else "not tried: counted from its LLVM IR, on one core"
-    return findings, runs, said
+        if own is None and not decorated.has_options(fn) and over_prange.names(fn, source) and _several():
+            tried = over_prange.tried(fn, given, None if random else wanted)
+            findings += tried.findings
+        fresh = again.steered_by_data(source.tree)
+        by_prange = tried.function is not None
+        runs = again.timed(function, whole, given, caches, fresh, spread, by_prange, tried.function)
+    return findings, runs, "as decorated: parallel=True" if spread else tried.why, tried.function
+
+
+def _several() -> bool:
+    return thread_teams.most() > 1
 
 
 def _plain_python(fn: Callable[..., Any], given: Given, counted: counting.Counted) -> examine.Findings:
