@@ -75,6 +75,29 @@ COMPRESSED = {
     "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 8},
     "layer_types": ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"],
 }  # fmt: skip
+INDEXED = {
+    **LATENT,
+    "n_group": 1,
+    "index_n_heads": 4,
+    "index_head_dim": 16,
+    "index_topk": 8,
+    "num_hidden_layers": 4,
+}
+KDA = {"linear_head_dim": 16, "linear_num_heads": 4}
+GROUPS = {  # one layer of experts behind one that is dense, attention of the first to all keys
+    **MIXTRAL, "head_dim": 16, "dense_intermediate_size": 96, "shared_intermediate_size": 32,
+    "layer_types": ["full_attention", "minimax_m3_sparse"], "mlp_layer_types": ["dense", "sparse"],
+    "index_n_heads": 2, "index_head_dim": 8, "index_topk_blocks": 2, "index_block_size": 4,
+}  # fmt: skip
+TWO_KINDS = {
+    "head_dim": 16, "sliding_window": 8, "moe_intermediate_size": 32, "num_experts_per_tok": 2,
+    "layer_types": ["full_attention", "sliding_attention"],
+}  # fmt: skip
+PATTERNED = {
+    "head_dim": 16, "hybrid_override_pattern": "M*E-", "num_hidden_layers": 4, "mamba_num_heads": 8,
+    "mamba_head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+    "moe_shared_expert_intermediate_size": 48, "moe_latent_size": 40,
+}  # fmt: skip
 CONVOLVES = ["conv", "full_attention"]
 TRANSLATES = {
     "d_model": 64, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 128, "decoder_ffn_dim": 96,
@@ -112,6 +135,7 @@ EVERYTHING: list[tuple[str, dict[str, Any], bool, int]] = [
     ("arcee", {}, False, 0),
     ("jais2", {"mlp_bias": True, "attention_bias": True, "head_dim": 16}, False, 0),
     ("hyperclovax", {"head_dim": 16, "use_post_norm": True}, False, 0),
+    ("lfm3", {"head_dim": 16, "layer_types": ["conv", "full_attention"]}, False, 0),
 ]  # fmt: skip
 # Of these transformers computes attention otherwise (masks over the full square): products alone.
 PRODUCTS: list[tuple[str, dict[str, Any]]] = [
@@ -155,6 +179,12 @@ PARAMETERS: list[tuple[str, dict[str, Any]]] = [
     ("persimmon", {"qk_layernorm": False}),
     ("gpt_neo", {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]]}),
     ("m2m_100", TRANSLATES),
+    ("hy_v4", INDEXED),
+    ("glm_moe_dsa", {**INDEXED, "index_topk_freq": 2}),
+    ("bailing_hybrid", {**LATENT, "num_hidden_layers": 4, "layer_group_size": 2, "head_dim": 16,
+                        "num_local_experts": 8}),
+    ("minimax_m3_vl_text", GROUPS),
+    ("nemotron_h", PATTERNED),
 ]  # fmt: skip
 
 
@@ -281,6 +311,56 @@ def test_sections_saved_by_what_differs_mean_the_same_model(word, sections, off)
     assert sum(each.count * each.parameters(found.hidden, found.norm_parameters) for each in found.blocks) == text
     assert found.tower is not None
     assert found.tower.parameters() == pytest.approx(towers, rel=off)
+
+
+# Language models within larger ones, of their text section: numbers of a layer's parameters that are not counted.
+WITHIN: list[tuple[str, dict[str, Any], int]] = [
+    # Scales of the softmax by head, of the indexer's too, and a norm of two vectors before its queries.
+    ("mistral_large4", {**INDEXED, "q_lora_rank": None, "kv_source_layers": [0, 1, 0, 3]}, 2 * 4 + 2 * 4 + 2 * 64),
+    ("glm5_next", {**INDEXED, **KDA, "qk_rope_head_dim": 0, "index_kpool": 4}, 0),
+    ("step3p7", {**TWO_KINDS, "n_routed_experts": 8, "share_expert_dim": 48, "num_sliding_attention_heads": 8,
+                 "moe_layers_enum": "1"}, 0),
+    ("muse_glimmer", {"head_dim": 16}, 0),
+    ("minimax_m3_vl", GROUPS, 0),
+    ("hunyuan_vl", {"head_dim": 16}, 0),
+    ("paddleocr_vl", {"head_dim": 16}, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("word", "fields", "each"), WITHIN)
+def test_layers_of_a_language_model_within_another_are_those_of_the_model(word, fields, each) -> None:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    stated = CONFIG_MAPPING[word](text_config={**SMALL, **fields})
+    if word == "hunyuan_vl":
+        stated.vision_config.image_size = 224  # its class has none, its model needs one
+    with warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")
+        model = transformers.AutoModelForImageTextToText.from_config(stated)
+    text = sum(p.numel() for name, p in model.named_parameters() if ".layers." in name and "language" in name)
+    found = config.architecture(json.loads(stated.to_json_string(use_diff=True)), word, word)
+    own = sum(block.count * block.parameters(found.hidden, found.norm_parameters) for block in found.blocks)
+    assert own == text - found.layers * each
+    assert found.doubts == ()
+
+
+def test_heads_by_layer_are_read_and_the_router_s_bias_alone_is_left_out() -> None:
+    fields = {**TWO_KINDS, "num_experts": 8, "shared_expert_intermediate_size": 48}
+    model, stated = built("laguna", {**fields, "num_attention_heads_per_layer": [4, 8]})
+    parameters = sum(each.numel() for each in model.parameters())
+    assert config.architecture(stated.to_dict(), "laguna", "laguna").parameters == parameters - 8
+
+
+def test_experts_of_images_are_weights_that_no_token_of_text_meets() -> None:
+    fields = {
+        "model_type": "ernie4_5_vl_moe", "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
+        "vocab_size": 100, "intermediate_size": 128, "moe_intermediate_size": [48, 32], "moe_num_experts": 8,
+        "moe_k": 2, "mlp_layer_types": ["sparse"],
+    }  # fmt: skip
+    both = config.architecture(fields, "both", "both")
+    text = config.architecture({**fields, "moe_intermediate_size": 48}, "text", "text")
+    assert both.parameters - text.parameters == 8 * 3 * 64 * 32 + 8 * 64  # with a router of their own
+    assert both.active_parameters == text.active_parameters
 
 
 @pytest.mark.parametrize("word", ["bart", "marian", "pegasus", "blenderbot", "mvp", "plbart"])

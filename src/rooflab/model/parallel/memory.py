@@ -139,9 +139,10 @@ def _result_parameters(model: Architecture, mixer: Mixer, ways: int) -> float:
 
 
 def _expert_bytes(model: Architecture, feed: Experts, layout: Layout, precision: Precision) -> float:
-    each = Mlp(feed.inner, feed.gated, feed.bias).parameters(model.hidden)
-    routed = each * -(-feed.count // layout.experts) / layout.expert_tensor_ranks * precision.experts.nbytes
+    each = feed.of_one(model.hidden) + feed.of_images(model.hidden) / feed.count
+    routed = each / layout.expert_tensor_ranks * -(-feed.count // layout.experts) * precision.experts.nbytes
     shared = Mlp(feed.shared, feed.gated).parameters(model.hidden) / layout.tensor if feed.shared else 0.0
+    shared += 2.0 * model.hidden * feed.width  # to the experts' own size and back, on every rank
     return routed + shared * precision.linear.nbytes + feed.scored * model.hidden * 2.0
 
 
@@ -157,7 +158,8 @@ def _cached(block: Block, layout: Layout) -> float:
 
 def _cached_by(mixer: Mixer, layout: Layout) -> float:
     if isinstance(mixer, Attention):
-        return 0.0 if mixer.borrows else share(mixer.kv_heads, layout.tensor) * (mixer.size + mixer.values)
+        heads = 0.0 if mixer.borrows else share(mixer.kv_heads, layout.tensor)
+        return heads * (mixer.size + mixer.values) + mixer.index_size
     return float(mixer.cached_elements()) if isinstance(mixer, Latent | Compressed) else 0.0
 
 

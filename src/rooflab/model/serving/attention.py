@@ -9,7 +9,7 @@ import numpy as np
 
 from rooflab.model.kernels.gpu import attention_libraries
 from rooflab.model.parallel.layout import share
-from rooflab.model.serving import beside
+from rooflab.model.serving import beside, indexer
 from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import HALF_BYTES, Kernel, attention, collective
 from rooflab.model.serving.projections import LAYER, linear, projected
@@ -27,7 +27,7 @@ def kernels(run: Run, a: Attention, count: float) -> list[Kernel]:
     tokens = run.tokens
     q, kv = heads * a.size, 0.0 if a.borrows else kv_heads * (a.size + a.values)
     stored = run.precision.attention
-    widths = (q * (1 + a.gate), *a.kv_parts(kv_heads))
+    widths = (q + heads * a.gate, *a.kv_parts(kv_heads))
     made = linear(run, LAYER, "project to q, k, v", count, tokens, widths, hidden, stored, scaled=True)
     if a.qk_norm:
         made.append(
@@ -46,6 +46,8 @@ def kernels(run: Run, a: Attention, count: float) -> list[Kernel]:
         made += _position_calls(run, a, count, heads, kv_heads)
     else:
         made += _positions_and_cache(run, count, q if a.rotates else 0.0, kv, kv_heads)
+    if a.index_heads:
+        made += indexer.by_group(run, a, count)
     made += _attend(run, count, heads, heads if run.engine.copies_keys else kv_heads, a)
     made += passed_on(run, count, float(kv), float(heads * a.values))
     if a.gate:
@@ -187,6 +189,7 @@ def _attend(run: Run, count: float, heads: float, kv_heads: float, a: Attention)
         "values": a.values,
         "window": a.window,
         "causal": a.causal,
+        "limit": a.index_top,
         "planned": True,
     }
     shares = run.engine.shares(heads / kv_heads)

@@ -169,13 +169,11 @@ def stream_ends(run: Run) -> list[Kernel]:
     if of is None:
         return []
     half, others = run.precision.embedding, float(of.count - 1)
+    averaged = isinstance(of, HyperConnections) and of.averaged
     reads, writes = 2.0 * of.count, 2.0 / of.count
     joined = pointwise("norm", "join the streams", 1.0, tokens * hidden, reads=reads, writes=2.0)
     if isinstance(of, AltUp):
         return [product("embedding", "make and join streams", 2 * others, tokens, hidden, hidden, half), joined]
     parted = pointwise("norm", "part the streams", 1.0, tokens * hidden * of.count, reads=writes, writes=2.0)
-    return [
-        parted,
-        product("norm", "how streams join", 1.0, tokens, float(of.count), of.count * hidden, half),
-        joined,
-    ]
+    join = product("norm", "how streams join", 1.0, tokens, float(of.count), of.count * hidden, half)
+    return [parted, joined] if averaged else [parted, join, joined]

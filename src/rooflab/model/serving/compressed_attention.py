@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rooflab.model.parallel.layout import share
+from rooflab.model.serving import indexer
 from rooflab.model.serving.attention import passed_on
 from rooflab.model.serving.kernels import HALF_BYTES, Kernel, attention, grouped
-from rooflab.model.serving.latent_attention import scored
 from rooflab.model.serving.projections import LAYER, linear, projected
 from rooflab.model.serving.row_kernels import norm, pointwise
 from rooflab.work.llm.mixers import Compressed
@@ -41,7 +41,7 @@ def kernels(run: Run, a: Compressed, count: float) -> list[Kernel]:
             pointwise(LAYER, "compress blocks", count, tokens * a.pooled, reads=8.0, writes=4.0 + item / a.rate)
         )
     if a.index_heads:
-        made += scored(run, a, count, every=a.rate)
+        made += indexer.of_blocks(run, a, count)
     for name, each, decodes in (("prompts", batch.prompts, False), ("one token each", batch.singles, True)):
         made.append(
             attention(

@@ -60,6 +60,9 @@ def _experts(run: Run, feed: Experts, count: float) -> list[Kernel]:
     made: list[Kernel] = []
     mine = run.tokens
     made.append(product(layer, "route", count, mine, float(feed.scored), hidden, run.precision.embedding))
+    own = float(feed.width) or hidden
+    if feed.width:
+        made += linear(run, layer, "to the experts' size", count, mine, (own,), hidden, run.precision.linear)
     if layout.stage_ranks > layout.tensor:
         made += _exchanged(run, feed, count)
     rows, active = load(feed, layout.experts, tokens, run.extras.imbalance)
@@ -70,13 +73,15 @@ def _experts(run: Run, feed: Experts, count: float) -> list[Kernel]:
         active=active,
         chosen=float(feed.chosen),
         experts=float(feed.count),
-        hidden=hidden,
+        hidden=own,
         inner=feed.inner / layout.expert_tensor_ranks,
         ways=float(layout.experts),
         all_rows=library.startswith("triton"),
         library=library,
     )
     made += expert_kernels(run.engine, run.precision.experts, routed, count, gated=feed.gated)
+    if feed.width:
+        made += linear(run, layer, "to the hidden size", count, mine, (hidden,), own, run.precision.linear)
     if feed.shared:
         made += _dense(run, layer, feed.shared, feed.gated, count, mine, run.precision.linear)
     return made
@@ -88,7 +93,7 @@ def _exchanged(run: Run, feed: Experts, count: float) -> list[Kernel]:
     Every rank gets all tokens and keeps what its experts are chosen for, or, where there are more ranks than
     experts chosen, each token goes to those alone (DeepEP, dispatch in fp8 where experts multiply narrow formats).
     """
-    ranks, hidden = run.layout.stage_ranks, float(run.model.hidden)
+    ranks, hidden = run.layout.stage_ranks, float(feed.width or run.model.hidden)
     if ranks <= feed.chosen:
         moved = run.all_tokens * hidden * HALF_BYTES
         there, back = ("all_gather", moved), ("reduce_scatter", moved)

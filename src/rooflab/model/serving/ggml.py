@@ -55,7 +55,7 @@ def attention(run: Run, a: Attention, count: float) -> list[Kernel]:
     heads, kv_heads = share(a.heads, run.layout.tensor), share(a.kv_heads, run.layout.tensor)
     q, k, v = heads * a.size, kv_heads * a.size, kv_heads * a.values
     layer = "attention"
-    widths = (q * (1 + a.gate), *a.kv_parts(kv_heads))
+    widths = (q + heads * a.gate, *a.kv_parts(kv_heads))
     made = linear(run, layer, "project to q, k, v", count, tokens, widths, hidden, stored)
     parts = (("q", q),) if a.borrows else (("q", q), ("k", k))
     if a.bias:
@@ -182,21 +182,23 @@ def experts(run: Run, feed: Experts, count: float, rows: Number, active: Number)
     """Routed experts of which `rows` rows meet `active`, and what is shared."""
     layer, hidden, tokens = "experts", float(run.model.hidden), np.asarray(run.tokens, float)
     stored, inner = run.precision.experts, feed.inner / run.layout.expert_tensor_ranks
-    chosen = float(feed.chosen)
+    chosen, own, linear = float(feed.chosen), float(feed.width) or hidden, run.precision.linear
     made = product(run, layer, "route", count, tokens, float(feed.scored), hidden, run.precision.embedding)
     made.append(pass_over(layer, "choose", count, tokens * feed.scored))
     if not joins(run):
         made.append(pass_over(layer, "softmax and weights of those chosen", count * 2.0, tokens * chosen))
     made.append(_sorted(layer, count, np.where(tokens > 1, tokens, 0.0), chosen, 2.0 + feed.gated))
-    made += _gated(
-        run, layer, count, tokens, rows, inner, hidden, stored, feed.gated, active=active, chosen=chosen
-    )
+    if feed.width:
+        made += product(run, layer, "to the experts' size", count, tokens, own, hidden, linear)
+    made += _gated(run, layer, count, tokens, rows, inner, own, stored, feed.gated, active=active, chosen=chosen)
     if feed.bias:
-        made += biased(run, layer, count, rows * (inner * (1 + feed.gated) + hidden), 2.0 + feed.gated)
-    made += product(run, layer, "down", count, rows, hidden, inner, stored, active=active, chosen=chosen)
-    made.append(pass_over(layer, "weigh", count, rows * hidden))
+        made += biased(run, layer, count, rows * (inner * (1 + feed.gated) + own), 2.0 + feed.gated)
+    made += product(run, layer, "down", count, rows, own, inner, stored, active=active, chosen=chosen)
+    made.append(pass_over(layer, "weigh", count, rows * own))
     adds = 1.0 if joins(run) else max(chosen - 1.0, 1.0)
-    made.append(pass_over(layer, "add up", count * adds, tokens * hidden, 1.0 + chosen / adds))
+    made.append(pass_over(layer, "add up", count * adds, tokens * own, 1.0 + chosen / adds))
+    if feed.width:
+        made += product(run, layer, "to the hidden size", count, tokens, hidden, own, linear)
     if feed.shared:
         made += dense(run, layer, Mlp(feed.shared, feed.gated), count)
     return made

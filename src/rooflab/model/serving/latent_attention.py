@@ -1,17 +1,17 @@
-"""The kernels of latent attention on one rank, with the indexer that picks keys for each query."""
+"""The kernels of latent attention on one rank."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from rooflab.model.parallel.layout import share
-from rooflab.model.serving import latent_cache
+from rooflab.model.serving import indexer, latent_cache
 from rooflab.model.serving.attention import passed_on
 from rooflab.model.serving.batch import Number
 from rooflab.model.serving.kernels import HALF_BYTES, Kernel, attention, grouped, product
 from rooflab.model.serving.projections import LAYER, linear, projected
 from rooflab.model.serving.row_kernels import norm, pointwise, rows_of_blocks
-from rooflab.work.llm.mixers import Compressed, Latent
+from rooflab.work.llm.mixers import Latent
 
 if TYPE_CHECKING:
     from rooflab.model.serving.program import Run
@@ -42,20 +42,22 @@ def kernels(run: Run, a: Latent, count: float) -> list[Kernel]:
     hidden, tokens, batch, stored = float(run.model.hidden), run.tokens, run.batch, run.precision.attention
     heads, item = share(a.heads, run.layout.tensor), run.precision.cache_bytes
     size = a.plain + a.rotary
-    first = (a.q_rank or heads * size, a.kv_rank + a.rotary)
-    made = linear(run, LAYER, "project to latent vectors", count, tokens, first, hidden, stored, scaled=True)
-    made.append(
-        norm(LAYER, "normalise latent vectors", count, tokens, float(sum(first)), reads=2.0, writes=2.0, warm=2.0)
-    )
+    kept, gates = float(a.kept), float(heads * a.gate)
+    first = (float(a.q_rank or heads * size), *((kept,) if kept else ()))
+    widths = (*first, gates) if gates else first
+    made = linear(run, LAYER, "project to latent vectors", count, tokens, widths, hidden, stored, scaled=True)
+    if a.q_rank or kept:
+        made.append(
+            norm(LAYER, "normalise latent vectors", count, tokens, sum(first), reads=2.0, writes=2.0, warm=2.0)
+        )
     if a.q_rank:
         made += linear(
             run, LAYER, "project to q", count, tokens, (float(heads * size),), float(a.q_rank), stored, scaled=True
         )
-    kept = float(a.kv_rank + a.rotary)
     made += _latent_writes(run, count, float(heads), heads * a.rotary, kept)
     seen = batch.prefill_sequences * (batch.prefill_tokens + batch.prefill_context)
-    if a.index_top:
-        made += _index(run, a, count)
+    if a.index_heads:
+        made += indexer.of_latent(run, a, count)
     made.append(
         product(
             LAYER,
@@ -117,49 +119,7 @@ def kernels(run: Run, a: Latent, count: float) -> list[Kernel]:
     )
     made.append(by_head("values from the latent space", a.values, a.kv_rank))
     made += passed_on(run, count, kept, float(heads * a.kv_rank))
+    if a.gate:
+        made.append(pointwise(LAYER, "gate the result", count, tokens * heads * a.values, reads=4.0, writes=2.0))
     made += projected(run, count, float(heads * a.values))
-    return made
-
-
-def _index(run: Run, a: Latent, count: float) -> list[Kernel]:
-    """The lightning indexer: every token scores all keys before it in few small heads, and keeps the best."""
-    width = (float(a.index_size + a.index_heads),)
-    name, hidden = "index: project keys and weights", float(run.model.hidden)
-    return [
-        *linear(run, LAYER, name, count, run.tokens, width, hidden, run.precision.attention),
-        *scored(run, a, count),
-    ]
-
-
-def scored(run: Run, a: Latent | Compressed, count: float, every: int = 0) -> list[Kernel]:
-    """What the indexer does but for its keys: its queries, their scores of all keys before them, the best kept.
-
-    `every`: tokens that a key stands for; 0 where each has its own.
-    """
-    tokens, batch, hidden = run.tokens, run.batch, float(run.model.hidden)
-    stored, tokens_of_key = run.precision.attention, max(every, 1)
-    width = float(a.index_heads * a.index_size)
-    made = linear(run, LAYER, "index: project q", count, tokens, (width,), float(a.q_rank or hidden), stored)
-    if every:
-        made += linear(run, LAYER, "index: weights", count, tokens, (float(a.index_heads),), hidden, stored)
-    for name, each in (("prompts", batch.prompts), ("one token each", batch.singles)):
-        made.append(
-            attention(
-                LAYER,
-                f"index: score ({name})",
-                count,
-                **each,
-                every=every,
-                heads=float(a.index_heads),
-                kv_heads=1.0,
-                size=a.index_size,
-                values=1,
-                cached_bytes=1.0,
-                dtype="fp8",
-                v_in_k=True,
-                planned=True,
-            )
-        )
-        scores = each["sequences"] * each["new"] * (each["before"] + (each["new"] + 1) / 2) / tokens_of_key
-        made.append(pointwise(LAYER, f"index: keep the best ({name})", count, scores, reads=4.0, writes=0.0))
     return made

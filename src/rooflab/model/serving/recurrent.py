@@ -21,7 +21,7 @@ def delta(run: Run, a: Delta, count: float) -> list[Kernel]:
     mixed, out = a.mixed / ways, a.value_heads * a.values / ways
     heads, low = a.value_heads / ways, float(2 * a.rank)
     # What decays and gate are made of is small: every rank makes all of it.
-    given = (mixed + (low or out), heads * (1.0 if a.rank else 2.0))
+    given = (mixed + (low or out), heads + (0.0 if a.rank else a.decays / ways))
     made = linear(
         run,
         LAYER,

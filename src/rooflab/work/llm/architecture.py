@@ -35,6 +35,10 @@ class Experts:
         count, chosen: experts; how many a token meets.
         inner: of one expert; `gated` as in `Mlp`.
         shared: inner size of what every token meets beside them; 0 for none.
+        width: size of the vectors that the chosen ones meet, to and from which each token is projected (latent
+            experts: Nemotron 3, Muse Spark); 0 for the hidden size.
+        image_inner: inner size of as many experts again, which only tokens of images meet (ERNIE 4.5 VL); 0 for
+            none.
         shared_gate: whether a gate of one number weighs what they give.
         bias, router_bias: whether experts and router have one.
         idle: what the router may choose beside them that gives back what it gets (LongCat's zero-computation
@@ -52,6 +56,8 @@ class Experts:
     router_bias: bool = False
     idle: int = 0
     repeated: float = 0.0
+    width: int = 0
+    image_inner: int = 0
 
     @property
     def scored(self) -> int:
@@ -60,13 +66,23 @@ class Experts:
 
     def parameters(self, hidden: int) -> int:
         """Of all experts, what is shared, and the router."""
-        each = Mlp(self.inner, self.gated, self.bias).parameters(hidden)
         shared = Mlp(self.shared, self.gated).parameters(hidden) if self.shared else 0
-        return self.count * each + shared + self.scored * (hidden + self.router_bias) + hidden * self.shared_gate
+        own = self.count * self.of_one(hidden) + shared + 2 * hidden * self.width + self.of_images(hidden)
+        return own + self.scored * (hidden + self.router_bias) + hidden * self.shared_gate
+
+    def of_one(self, hidden: int) -> int:
+        """Parameters of one of them."""
+        return Mlp(self.inner, self.gated, self.bias).parameters(self.width or hidden)
+
+    def of_images(self, hidden: int) -> int:
+        """Parameters of what only tokens of images meet, with a router of their own."""
+        if not self.image_inner:
+            return 0
+        return self.count * (Mlp(self.image_inner, self.gated, self.bias).parameters(hidden) + hidden)
 
     def active_parameters(self, hidden: int) -> int:
-        """Of what one token meets."""
-        idle = (self.count - self.chosen) * Mlp(self.inner, self.gated, self.bias).parameters(hidden)
+        """Of what one token of text meets."""
+        idle = (self.count - self.chosen) * self.of_one(hidden) + self.of_images(hidden)
         return self.parameters(hidden) - idle
 
 

@@ -76,7 +76,7 @@ def architecture(config: Mapping[str, Any], name: str, source: str) -> Architect
         groups[each] = groups.get(each, 0) + 1
     norms = layers.norms_of(family, word, fields) + (cross is not None)
     side, side_rows = layers.side_of(word, fields), fields.count("vocab_size_per_layer_input")
-    streams, beside = layers.streams_of(word, fields), recurrent_layers.beside_of(family, fields)
+    streams, beside = layers.streams_of(family, word, fields), recurrent_layers.beside_of(family, fields)
     blocks = tuple(
         Block(count, mixer, feed, cross, norms, parallel, side, streams, beside)
         for (mixer, feed), count in groups.items()

@@ -21,6 +21,10 @@ class Family(NamedTuple):
         mixer, feed: which reader makes them, see `config`.
         parts: layers here that a file counts as one.
         head_bias: whether the head has a bias.
+        gate: what multiplies attention's result: "element" for as many numbers as it has, "head" for one a head,
+            "stated" where a field says which; "" for none.
+        mixed: whether residual streams, where a file has several, are mixed with each other too; `averaged` as in
+            `HyperConnections`.
     """
 
     gated: bool = True
@@ -38,12 +42,16 @@ class Family(NamedTuple):
     feed: str = "any"
     parts: int = 1
     head_bias: bool = False
+    gate: str = ""
+    mixed: bool = True
+    averaged: bool = False
 
 
 _OLD = Family(gated=False, bias=True, out_bias=True, mlp_bias=True, layer_norm=True)
 _GEMMA = Family(tied=True)
 _DEEPSEEK = Family(mixer="latent", feed="deepseek")
-_QWEN3_NEXT = Family(qk_norm="head", mixer="delta", feed="qwen")
+_QWEN3_NEXT = Family(qk_norm="head", mixer="delta", feed="qwen", gate="element")
+_MUSE = Family(gate="element", feed="deepseek", norms=4)
 
 FAMILIES: dict[str, Family] = {
     "llama": Family(),
@@ -60,7 +68,11 @@ FAMILIES: dict[str, Family] = {
     "granitemoe": Family(feed="mixtral"),
     "granitemoehybrid": Family(mixer="bamba", feed="granite"),
     "granitemoeshared": Family(feed="granite"),
-    "afmoe": Family(qk_norm="head", feed="deepseek", norms=4),
+    "afmoe": Family(qk_norm="head", feed="deepseek", norms=4, gate="element"),
+    "laguna": Family(qk_norm="head", feed="deepseek", gate="stated"),
+    "step3p5": Family(qk_norm="head", feed="step", gate="stated"),
+    "muse_glimmer": _MUSE,
+    "muse_spark": _MUSE,
     "aria_text": Family(feed="deepseek"),
     "hy_v3": Family(qk_norm="head", feed="deepseek"),
     "exaone_moe": Family(qk_norm="head", feed="deepseek"),
@@ -75,6 +87,7 @@ FAMILIES: dict[str, Family] = {
     "xglm": _OLD._replace(rotates=False, tied=True),
     "bamba": Family(mixer="bamba"),
     "lfm2": Family(qk_norm="head", mixer="conv", feed="lfm2", tied=True),
+    "lfm3": Family(qk_norm="head", mixer="conv", tied=True, gate="stated"),
     "lfm2_moe": Family(qk_norm="head", mixer="conv", feed="deepseek", tied=True),
     "apertus": Family(gated=False, qk_norm="head"),
     "arcee": Family(gated=False),
@@ -103,6 +116,10 @@ FAMILIES: dict[str, Family] = {
     "deepseek_v4": Family(mixer="compressed", feed="deepseek"),
     "longcat_flash": Family(mixer="latent", feed="longcat", parts=2),
     "kimi_linear": Family(mixer="kimi", feed="deepseek"),
+    "bailing_hybrid": Family(mixer="kimi", feed="deepseek", gate="head"),
+    "glm5_next": Family(mixer="kimi", feed="deepseek", averaged=True),
+    "hy_v4": Family(mixer="latent", feed="deepseek", gate="element", mixed=False),
+    "mistral_large4": _DEEPSEEK,
     "kimi_k2": _DEEPSEEK,
     "kimi_k25": _DEEPSEEK,
     "glm4_moe_lite": _DEEPSEEK,
@@ -119,6 +136,7 @@ FAMILIES: dict[str, Family] = {
     "qwen3_5_moe": _QWEN3_NEXT,
     "minimax": Family(mixer="lightning", feed="mixtral"),
     "minimax_m2": Family(qk_norm="full", feed="minimax"),
+    "minimax_m3": Family(qk_norm="head", feed="minimax_m3"),
     "gpt_oss": Family(bias=True, out_bias=True, feed="gpt_oss"),
     "llama4": Family(feed="llama4"),
     "nemotron_nas": Family(mixer="chosen", feed="chosen"),
@@ -210,6 +228,21 @@ ALIASES: dict[str, str] = {
     "glm4v_text": "glm4",
     "glm4v_moe_text": "glm4_moe",
     "glm_ocr_text": "glm4",
+    "step3p7": "step3p5",
+    "muse_glimmer_text": "muse_glimmer",
+    "muse_spark_text": "muse_spark",
+    "glm5_next_text": "glm5_next",
+    "mistral_large4_text": "mistral_large4",
+    "minimax_m3_vl": "minimax_m3",
+    "minimax_m3_vl_text": "minimax_m3",
+    "granite4_vision_text": "granite",
+    "ernie4_5_vl_moe_text": "ernie4_5_moe",
+    "ernie4_5_vl_moe": "ernie4_5_moe",
+    "ernie4_5_moe_vl": "ernie4_5_moe",
+    "hunyuan_vl": "hunyuan_v1_dense",
+    "paddleocr_vl": "ernie4_5",
+    "hunyuan_vl_text": "hunyuan_v1_dense",
+    "paddleocr_vl_text": "ernie4_5",
     "granite_swa": "granite",
     "granitemoe_swa": "granitemoe",
     "apertus1p5_text": "apertus",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from rooflab.errors import RooflabError
 from rooflab.work.llm.architecture import Experts, Mlp
 from rooflab.work.llm.families import Family
@@ -16,7 +18,7 @@ def feed_of(family: Family, word: str, fields: Fields, number: int) -> Mlp | Exp
         "mixtral": _mixtral, "qwen": _qwen, "deepseek": _deepseek, "minimax": _mixtral, "gpt_oss": _gpt_oss,
         "llama4": _llama4, "nemotron_h": _nemotron, "jamba": _jamba, "granite": _granite, "ernie": _ernie,
         "hunyuan": _hunyuan, "gemma4": _gemma4,
-        "chosen": _chosen_feed, "lfm2": _lfm2, "halved": _halved,
+        "chosen": _chosen_feed, "lfm2": _lfm2, "halved": _halved, "step": _step, "minimax_m3": _minimax_m3,
         "longcat": _longcat, "gemma3n": _gemma3n,
     }  # fmt: skip
     if family.feed == "none":
@@ -83,18 +85,53 @@ def _deepseek(family: Family, fields: Fields, number: int) -> Mlp | Experts:
         count=count,
         chosen=fields.size("num_experts_per_tok"),
         inner=inner,
-        shared=fields.size("moe_shared_expert_intermediate_size", inner) * fields.count("n_shared_experts"),
+        shared=_shared(fields, inner),
+        width=fields.count("moe_hidden_size"),
+    )
+
+
+def _shared(fields: Fields, inner: int) -> int:
+    """Inner size of what every token meets: as stated, or of so many experts of their own size or `inner`."""
+    count = fields.get("n_shared_experts")
+    if count is None:
+        return fields.count("shared_expert_intermediate_size")
+    return fields.size("moe_shared_expert_intermediate_size", inner) * fields.count("n_shared_experts")
+
+
+def _step(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    """Of Step 3.5: experts in the layers that a list names; all from the fourth where none does."""
+    listed, kind = fields.get("moe_layers_enum"), fields.kind(number, ("mlp_layer_types",))
+    named = listed.split(",") if isinstance(listed, str) else listed
+    sparse = number > 2 if named is None else number in [int(each) for each in named]
+    if kind == "dense" or (kind is None and not sparse):
+        return Mlp(fields.size("intermediate_size"))
+    return Experts(
+        count=fields.size("num_local_experts"),
+        chosen=fields.size("num_experts_per_tok"),
+        inner=fields.size("moe_intermediate_size"),
+        shared=fields.count("share_expert_dim"),
+    )
+
+
+def _minimax_m3(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    wide = fields.maybe("dense_intermediate_size")
+    if _is_dense(fields, number):
+        return Mlp(wide or fields.size("dense_intermediate_size"))
+    return dataclasses.replace(
+        _mixtral(family, fields, number),
+        shared=fields.count("shared_intermediate_size") * fields.count("n_shared_experts", 1),
     )
 
 
 def _is_dense(fields: Fields, number: int) -> bool:
     """Whether layer `number` has no experts: by its kind, by a list of 0 and 1, or by how many are dense first."""
     kind, listed = fields.kind(number, ("mlp_layer_types",)), fields.listed("moe_layer_freq", number)
+    first = fields.count("first_k_dense_replace")
     if kind is not None:
         return kind == "dense"
     if listed is not None:
         return not listed
-    return number < fields.count("first_k_dense_replace") or number % fields.size("moe_layer_freq", 1) != 0
+    return number < first or number % fields.size("moe_layer_freq", 1) != 0
 
 
 def _llama4(family: Family, fields: Fields, number: int) -> Mlp | Experts:
@@ -123,6 +160,7 @@ def _nemotron(family: Family, fields: Fields, number: int) -> Mlp | Experts | No
         inner=fields.size("moe_intermediate_size"),
         gated=False,
         shared=fields.count("n_shared_experts", 1) * fields.count("moe_shared_expert_intermediate_size"),
+        width=fields.count("moe_latent_size"),
     )
 
 
@@ -215,17 +253,48 @@ def _granite(family: Family, fields: Fields, number: int) -> Mlp | Experts:
 
 
 def _ernie(family: Family, fields: Fields, number: int) -> Mlp | Experts:
+    inner, of_images = _two_inner(fields)
+    fields = _of_text(fields)
     first, last = fields.count("moe_layer_start_index", 1), fields.get("moe_layer_end_index")
     past = isinstance(last, int) and 0 <= last < number
-    if number < first or past or (number + 1) % fields.size("moe_layer_interval", 1):
+    dense = number < first or past or (number + 1) % fields.size("moe_layer_interval", 1) > 0
+    kind = fields.kind(number, ("mlp_layer_types",))
+    if dense if kind is None else kind == "dense":
         return Mlp(fields.size("intermediate_size"), bias=fields.flag("use_bias"))
-    inner = fields.size("moe_intermediate_size")
+    inner = inner or fields.size("moe_intermediate_size")
     return Experts(
         count=fields.size("num_local_experts"),
         chosen=fields.size("num_experts_per_tok", fields.size("moe_k", 6)),
         inner=inner,
         shared=inner * fields.count("moe_num_shared_experts"),
+        image_inner=of_images,
     )
+
+
+def _of_text(fields: Fields) -> Fields:
+    """A file's fields of experts of text, where it gives each for text and for images (ERNIE 4.5 VL's own)."""
+    two = {
+        k: v[0] for k, v in fields.values.items() if k.startswith("moe_") and isinstance(v, list) and len(v) == 2
+    }
+    made = Fields({**fields.values, **two}, fields.source)
+    made.asked = fields.asked
+    return made
+
+
+def _two_inner(fields: Fields) -> tuple[int, int]:
+    """Inner sizes of experts of text and, where the file gives two, of those of images; else 0.
+
+    Raises:
+        RooflabError: a list that is not of two sizes.
+    """
+    stated = fields.get("moe_intermediate_size")
+    if not isinstance(stated, list):
+        return fields.count("moe_intermediate_size"), 0
+    if len(stated) != 2 or not all(isinstance(each, int) and each > 0 for each in stated):
+        raise RooflabError(
+            f"{fields.source}: moe_intermediate_size is {stated!r}, expected a size, or those of text and images"
+        )
+    return stated[0], stated[1]
 
 
 def _hunyuan(family: Family, fields: Fields, number: int) -> Experts:

@@ -12,7 +12,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "hidden_size": ("n_embd", "d_model", "dim", "model_dim"),
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers", "decoder_layers"),
     "num_attention_heads": ("n_head", "n_heads", "num_heads", "decoder_attention_heads", "attention_heads"),
-    "num_key_value_heads": ("num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num"),
+    "num_key_value_heads": (
+        "num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num", "num_attention_groups",
+    ),
     "intermediate_size": ("n_inner", "ffn_dim", "d_ff", "ffn_hidden_size", "decoder_ffn_dim"),
     "vocab_size": ("padded_vocab_size",),
     "head_dim": ("kv_channels", "d_kv"),
@@ -22,10 +24,14 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "n_positions", "seq_length", "max_seq_len", "max_target_positions", "max_sequence_length",
     ),
     "num_local_experts": ("num_experts", "n_routed_experts", "moe_num_experts"),
-    "num_experts_per_tok": ("num_experts_per_token", "moe_topk", "top_k_experts", "experts_per_token"),
+    "num_experts_per_tok": (
+        "num_experts_per_token", "moe_topk", "top_k_experts", "experts_per_token", "moe_top_k",
+    ),
     "moe_intermediate_size": ("expert_intermediate_size", "expert_ffn_hidden_size"),
     "n_shared_experts": ("num_shared_experts", "moe_num_shared_experts"),
     "first_k_dense_replace": ("num_dense_layers",),
+    "moe_shared_expert_intermediate_size": ("shared_experts_intermediate_size",),
+    "share_expert_dim": ("share_expert_dims",),
 }  # fmt: skip
 
 

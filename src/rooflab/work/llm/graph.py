@@ -189,8 +189,8 @@ def _short_conv(make: Maker, hidden: int, a: ShortConv, x: int, module: str) -> 
 
 def _attention(make: Maker, hidden: int, a: Attention, x: int, module: str) -> int:
     rows, form = make.tokens, make.precision.attention
-    q, kv = a.heads * a.size * (1 + a.gate), [int(each) for each in a.kv_parts(a.kv_heads)]
-    make.linear(x, rows, (q, *kv), hidden, f"{module}.qkv", form, a.bias)
+    q, kv = a.heads * a.size, [int(each) for each in a.kv_parts(a.kv_heads)]
+    make.linear(x, rows, (q, *kv, a.heads * a.gate), hidden, f"{module}.qkv", form, a.bias)
     heads = make.tensor((rows, a.heads, a.size), "bf16")
     if a.qk_norm:
         keys = make.tensor((rows, a.kv_heads, a.size), "bf16")
@@ -200,6 +200,8 @@ def _attention(make: Maker, hidden: int, a: Attention, x: int, module: str) -> i
     if a.rotates:
         turned = make.tensor((rows, a.heads + a.kv_heads * (not a.borrows), a.size), "bf16")
         make.pointwise("rope", (turned,), f"{module}.rope")
+    if a.index_heads:
+        _index(make, hidden, a, x, f"{module}.index")
     out = make.attend(a.heads, a.kv_heads, a.size, a.values, a.window, a.causal, module)
     if a.gate:
         out = make.pointwise("mul", (out, out), f"{module}.gate")
@@ -207,6 +209,16 @@ def _attention(make: Maker, hidden: int, a: Attention, x: int, module: str) -> i
     return make.linear(
         flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.of_result, a.out_bias
     )[0]
+
+
+def _index(make: Maker, hidden: int, a: Attention, x: int, module: str) -> None:
+    """Scores of all keys by the indexer's heads. Attention after it is counted over all keys, as PyTorch masks."""
+    rows, form, seen = make.tokens, make.precision.attention, make.before + make.new
+    make.linear(x, rows, (a.index_heads * a.index_size, a.index_size), hidden, module, form)
+    q = make.tensor((make.sequences, make.new * a.index_heads, a.index_size), "bf16")
+    keys = make.tensor((make.sequences, a.index_size, seen), "bf16", role="buffer", name=f"{module}.k_cache")
+    scores = make.tensor((make.sequences, make.new * a.index_heads, seen), "fp32")
+    make.op("bmm", "matmul", (q, keys), (scores,), module=module, k=a.index_size)
 
 
 def _recurrent(make: Maker, hidden: int, a: Delta | Lightning | StateSpace, x: int, module: str) -> int:
@@ -278,14 +290,20 @@ def _feed(make: Maker, hidden: int, feed: Mlp | Experts, x: int, rows: int, modu
     active = max(1, min(met, chosen, feed.count))
     form = make.precision.experts
     ways = 1 + feed.gated
-    first = make.tensor((chosen, hidden), "bf16")
-    inner = _grouped(make, first, chosen, ways * feed.inner, hidden, feed.count, active, f"{module}.up", form)
+    size = feed.width or hidden
+    if feed.width:
+        make.linear(x, rows, (size,), hidden, f"{module}.to experts", make.precision.linear)
+    first = make.tensor((chosen, size), "bf16")
+    inner = _grouped(make, first, chosen, ways * feed.inner, size, feed.count, active, f"{module}.up", form)
     acted = make.tensor((chosen, feed.inner), "bf16", storage=make.tensors[inner].storage)
     acted = make.pointwise("silu", (acted,), f"{module}.act")
     if feed.gated:
         acted = make.pointwise("mul", (acted, acted), f"{module}.act")
-    _grouped(make, acted, chosen, hidden, feed.inner, feed.count, active, f"{module}.down", form)
+    _grouped(make, acted, chosen, size, feed.inner, feed.count, active, f"{module}.down", form)
     out = make.tensor((rows, hidden), "bf16")
+    if feed.width:
+        given = make.tensor((rows, size), "bf16")
+        out = make.linear(given, rows, (hidden,), size, f"{module}.from experts", make.precision.linear)[0]
     if feed.shared:
         other = _dense(make, hidden, Mlp(feed.shared, feed.gated), x, rows, f"{module}.shared")
         if feed.shared_gate:

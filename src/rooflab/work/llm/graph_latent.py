@@ -15,8 +15,12 @@ def latent(make: Maker, hidden: int, a: Latent, x: int, module: str) -> int:
         make.linear(low, rows, (a.heads * size,), a.q_rank, f"{module}.q_b", form)
     else:
         make.linear(x, rows, (a.heads * size,), hidden, f"{module}.q", form)
-    make.linear(x, rows, (a.kv_rank + a.rotary,), hidden, f"{module}.kv_a", form)
-    latent = make.norm(make.tensor((rows, a.kv_rank), "bf16"), a.kv_rank, False, f"{module}.kv_norm")
+    latent = make.tensor((rows, a.kv_rank), "bf16")
+    if not a.borrows:
+        make.linear(x, rows, (a.kept,), hidden, f"{module}.kv_a", form)
+        latent = make.norm(latent, a.kv_rank, False, f"{module}.kv_norm")
+    if a.gate:
+        make.linear(x, rows, (a.heads * a.gate,), hidden, f"{module}.gate", form)
     seen = make.sequences * (make.before + make.new)
     if make.new == 1 and make.before:
         # One token: q meets the latent vectors themselves, by way of the same weights.
@@ -25,6 +29,8 @@ def latent(make: Maker, hidden: int, a: Latent, x: int, module: str) -> int:
         latent = make.tensor((seen, a.kv_rank), "bf16", role="buffer", name=f"{module}.latent_cache")
     make.linear(latent, seen, (a.heads * (a.plain + a.values),), a.kv_rank, f"{module}.kv_b", form)
     out = make.attend(a.heads, a.heads, size, a.values, 0, True, module, kept=False)
+    if a.gate:
+        out = make.pointwise("mul", (out, make.tensor(make.tensors[out].shape, "bf16")), f"{module}.gate")
     flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[out].storage)
     return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.of_result)[0]
 
@@ -56,6 +62,8 @@ def _absorbed(make: Maker, hidden: int, a: Latent, rows: int, module: str) -> in
     weights = make.weight((a.heads, a.kv_rank, a.values), half, f"{module}.kv_b.v")
     high = make.tensor((a.heads, rows, a.values), "bf16")
     make.op("bmm", "matmul", (low, weights), (high,), module=f"{module}.kv_b", k=a.kv_rank)
+    if a.gate:
+        high = make.pointwise("mul", (high, make.tensor((a.heads, rows, a.values), "bf16")), f"{module}.gate")
     flat = make.tensor((rows, a.heads * a.values), "bf16", storage=make.tensors[high].storage)
     return make.linear(flat, rows, (hidden,), a.heads * a.values, f"{module}.out", make.precision.of_result)[0]
 

@@ -28,10 +28,10 @@ def ended(make: Maker, model: Architecture, x: int) -> int:
     of, hidden = model.streams, model.hidden
     if of is None:
         return x
-    if isinstance(of, HyperConnections):
+    if isinstance(of, HyperConnections) and not of.averaged:
         return _mixed(make, hidden, of.count, of.count, x, "streams")
     rows, form = make.tokens, make.precision.embedding
-    for number in range(1, of.count):
+    for number in range(1, of.count) if isinstance(of, AltUp) else ():
         part = make.tensor((rows, hidden), "bf16")
         name = f"streams.end.{number}"
         make.product(part, make.weight((hidden, hidden), form, name), rows, hidden, hidden, name, form)

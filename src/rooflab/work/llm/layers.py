@@ -18,7 +18,7 @@ def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Mixer | 
     if recurrent is not None:
         return recurrent
     if family.mixer in ("latent", "kimi"):
-        return latent_layers.latent_of(fields)
+        return latent_layers.latent_of(family, fields, number)
     if family.mixer == "compressed":
         return latent_layers.compressed_of(fields, number)
     if family.mixer == "chosen":
@@ -68,7 +68,7 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
     if word == "gemma4" and not window:
         return _gemma4_global(family, fields, number)
     heads, hidden = fields.size("num_attention_heads"), fields.size("hidden_size")
-    heads = fields.size(f"{own}num_attention_heads", heads)
+    heads = _by_layer(fields, number).size("num_attention_heads", fields.size(f"{own}num_attention_heads", heads))
     size = fields.maybe(f"{own}head_dim") or fields.maybe("head_dim")
     if size is None:
         if hidden % heads:
@@ -85,6 +85,7 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
         kv_heads = 1 if fields.flag("multi_query", True) else heads
     if word in _NEVER_SHARED:
         kv_heads = heads
+    index_heads, index_size, index_top = latent_layers.blocks_of(fields, number)
     every = fields.flag("use_bias")
     stated = fields.flag("attention_bias", fields.flag("qkv_bias", every))
     out = fields.flag("attention_out_bias", every if word in _Q_K_V else fields.flag("attention_bias", every))
@@ -96,11 +97,40 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
         window=window,
         bias=stated if family.bias is None else family.bias,
         out_bias=out if family.out_bias is None else family.out_bias,
-        gate=word in ("qwen3_next", "qwen3_5", "qwen3_5_moe", "afmoe"),
+        gate=_gate(family, fields, values or size),
         qk_norm="head" if fields.flag(_QK_NORMS.get(word, "")) else family.qk_norm,
         rotates=family.rotates and fields.get("position_embedding_type") not in ("nope", "none"),
         borrows=word in ("gemma3n", "gemma4") and borrows(fields, number),
         sinks=word == "gpt_oss" or (word == "mimo_v2_flash" and window > 0),
+        index_heads=index_heads,
+        index_size=index_size,
+        index_top=index_top,
+    )
+
+
+def _gate(family: Family, fields: Fields, size: int) -> int:
+    """Numbers of a token that multiply the result of one head of `size`."""
+    kind = family.gate
+    if kind == "stated":  # of true, false, "per-head" or "per-element"; each head has one where nothing is said
+        names = ("gating", "use_head_wise_attn_gate", "use_attention_gate")
+        stated = next((found for found in map(fields.get, names) if found is not None), True)
+        kind = {"per-element": "element"}.get(str(stated), "head") if stated else ""
+    return {"": 0, "head": 1}.get(kind, size)
+
+
+def _by_layer(fields: Fields, number: int) -> Fields:
+    """What a file says of layer `number` alone: heads of layers with a window, or of each, where they differ."""
+    listed = fields.get("per_layer_config")  # as files saved by transformers 5 have it, by layer
+    own = dict(listed.get(str(number), {})) if isinstance(listed, dict) else {}
+    heads = fields.listed("num_attention_heads_per_layer", number)
+    # Step 3.5: of layers of another kind, as its maker's files and as transformers' have it.
+    other, sliding = fields.get("attention_other_setting"), fields.maybe("num_sliding_attention_heads")
+    if isinstance(other, dict) and other.get("attention_type") == fields.kind(number):
+        own |= {"num_attention_heads": other.get("num_attention_heads")}
+    elif sliding is not None and fields.kind(number) == "sliding_attention":
+        own |= {"num_attention_heads": sliding}
+    return Fields(
+        own | ({} if heads is None else {"num_attention_heads": heads}), f"{fields.source}: layer {number}"
     )
 
 
@@ -108,8 +138,7 @@ def _gemma4_global(family: Family, fields: Fields, number: int) -> Attention:
     """A layer of Gemma 4 that sees all: wider heads, and where keys and values are one, as many as are stated."""
     heads, one_kv = fields.size("num_attention_heads"), fields.flag("attention_k_eq_v")
     kv_heads = fields.size("num_key_value_heads", heads)
-    listed = fields.get("per_layer_config")  # as files saved by transformers 5 have it, by layer
-    own = Fields(listed.get(str(number), {}) if isinstance(listed, dict) else {}, fields.source)
+    own = _by_layer(fields, number)
     stated = own.maybe("num_key_value_heads") or fields.maybe("num_global_key_value_heads")
     size = own.maybe("head_dim") or fields.size("global_head_dim", 512)
     return Attention(
@@ -135,12 +164,12 @@ def side_of(word: str, fields: Fields) -> int:
     return fields.count("hidden_size_per_layer_input") if word in ("gemma3n", "gemma4") else 0
 
 
-def streams_of(word: str, fields: Fields) -> Streams | None:
+def streams_of(family: Family, word: str, fields: Fields) -> Streams | None:
     """Residual streams beside the layers; None where there is one residual."""
     if word == "gemma3n":
         return AltUp(fields.size("altup_num_inputs", 4), fields.size("laurel_rank", 64))
     count = fields.size("hc_mult", 1)
-    return HyperConnections(count) if count > 1 else None
+    return HyperConnections(count, family.mixed, family.averaged) if count > 1 else None
 
 
 # The field that says whether q and k are normalised head by head.
@@ -216,5 +245,7 @@ def norms_of(family: Family, word: str, fields: Fields) -> int:
         own = 1 if fields.count("hidden_size_per_layer_input") else 0
         return family.norms + own + (3 if fields.flag("enable_moe_block") else 0)
     if fields.flag("use_post_norm"):  # after attention and after the feed-forward part, beside those before
+        return 4
+    if fields.flag("use_sandwich_norm"):  # LFM3
         return 4
     return family.norms

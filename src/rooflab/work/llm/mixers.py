@@ -17,7 +17,7 @@ class Attention:
         size, values: elements of a head of q and k; of v.
         window: keys that a query sees, itself among them; 0 for all.
         bias, out_bias: whether the projections of q, k, v and that of the result add one.
-        gate: whether a gate as wide as the queries multiplies the result (Qwen3-Next).
+        gate: numbers of a token that multiply a head's result: one, or as many as it has; 0 for none.
         qk_norm: whether q and k are normalised, head by head or ("full") over all heads.
         rotates: whether positions are turned into q and k (RoPE).
         causal: whether a query sees only what is before it.
@@ -25,6 +25,8 @@ class Attention:
         sinks: whether each head has a number that takes part in the softmax (gpt-oss).
         borrows: whether keys and values are those of an earlier layer: none are made or kept (Gemma 3n, Gemma 4).
         one_kv: whether values are what keys are made of, by one product (Gemma 4's layers without a window).
+        index_heads, index_size: of the indexer that scores all keys by few small heads (MiniMax-M3); 0 for none.
+        index_top: keys that it lets a query see, in whole blocks.
     """
 
     heads: int
@@ -34,7 +36,7 @@ class Attention:
     window: int = 0
     bias: bool = False
     out_bias: bool = False
-    gate: bool = False
+    gate: int = 0
     qk_norm: str = ""
     rotates: bool = True
     causal: bool = True
@@ -42,6 +44,9 @@ class Attention:
     sinks: bool = False
     borrows: bool = False
     one_kv: bool = False
+    index_heads: int = 0
+    index_size: int = 0
+    index_top: int = 0
 
     def kv_parts(self, kv_heads: int | float) -> tuple[float, ...]:
         """Widths of the products that make keys and values of so many heads; none where they are borrowed."""
@@ -57,17 +62,20 @@ class Attention:
     def parameters(self, hidden: int) -> int:
         """Of its four projections, biases and norms."""
         q, kv = self.heads * self.size, int(sum(self.kv_parts(self.kv_heads)))
-        total = hidden * (q * (1 + self.gate) + kv) + self.heads * self.values * hidden
-        total += (q * (1 + self.gate) + kv) * self.bias + hidden * self.out_bias + self.heads * self.sinks
+        gates = self.heads * self.gate
+        total = hidden * (q + gates + kv) + self.heads * self.values * hidden
+        total += (q + gates + kv) * self.bias + hidden * self.out_bias + self.heads * self.sinks
         if self.qk_norm == "full":
             total += q + self.kv_heads * self.size
         elif self.qk_norm:
             total += (2 - self.borrows) * self.size
+        if self.index_heads:
+            total += hidden * (self.index_heads + 1) * self.index_size + 2 * self.index_size
         return total
 
     def cached_elements(self) -> int:
         """Elements that one token adds to the cache."""
-        return 0 if self.borrows else self.kv_heads * (self.size + self.values)
+        return 0 if self.borrows else self.kv_heads * (self.size + self.values) + self.index_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,10 @@ class Latent:
         q_rank, kv_rank: elements of the latent vectors; `q_rank` 0 where queries are projected at once.
         plain, rotary: elements of a head of q and k without and with positions; `values` of a head of v.
         index_heads, index_size, index_top: of the lightning indexer, which picks that many keys for each query
-            (DeepSeek-V3.2's sparse attention); 0 for none.
+            (DeepSeek-V3.2's sparse attention); 0 for none. Without heads a layer sees what an earlier one picked.
+        index_pool: tokens that one key of the indexer stands for, weighed by a product of their own (GLM-5.3).
+        gate, sinks: as in `Attention`.
+        borrows: whether the latent vectors of keys are those of an earlier layer.
     """
 
     heads: int
@@ -91,11 +102,25 @@ class Latent:
     index_heads: int = 0
     index_size: int = 0
     index_top: int = 0
+    index_pool: int = 1
+    gate: int = 0
+    sinks: bool = False
+    borrows: bool = False
+
+    @property
+    def kept(self) -> int:
+        """Elements of a token's latent vector that are kept; 0 where they are an earlier layer's."""
+        return 0 if self.borrows else self.kv_rank + self.rotary
+
+    @property
+    def index_keys(self) -> int:
+        """Columns of what makes the indexer's keys: of their parts, and of the weights where several are one."""
+        return self.index_size * (1 + (self.index_pool > 1)) if self.index_heads else 0
 
     @property
     def shared(self) -> int:
         """Columns of the products that every rank makes: the latent vectors."""
-        return self.q_rank + self.kv_rank + self.rotary
+        return self.q_rank + self.kept
 
     @property
     def divided(self) -> int:
@@ -106,16 +131,18 @@ class Latent:
         """Of its projections and the norms of its latent vectors."""
         q = self.heads * (self.plain + self.rotary)
         total = hidden * q if not self.q_rank else hidden * self.q_rank + self.q_rank + self.q_rank * q
-        total += hidden * (self.kv_rank + self.rotary) + self.kv_rank
+        total += hidden * self.kept + (0 if self.borrows else self.kv_rank)
         total += self.kv_rank * self.heads * (self.plain + self.values) + self.heads * self.values * hidden
+        total += self.heads * (hidden * self.gate + self.sinks)
         if self.index_heads:
             total += (self.q_rank or hidden) * self.index_heads * self.index_size
-            total += hidden * (self.index_size + self.index_heads) + 2 * self.index_size
+            total += hidden * (self.index_keys + self.index_heads) + 2 * self.index_size
+            total += self.index_pool * self.index_size * (self.index_pool > 1)
         return total
 
-    def cached_elements(self) -> int:
+    def cached_elements(self) -> float:
         """Elements that one token adds to the cache, the indexer's keys (a byte each) as half an element."""
-        return self.kv_rank + self.rotary + self.index_size // 2
+        return self.kept + (self.index_size / self.index_pool / 2 if self.index_heads else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +218,9 @@ class Delta:
         heads, value_heads: of q and k; of v.
         size, values: elements of a head of k; of v.
         taps: of the causal convolution over q, k and v.
-        rank: where each channel of k decays by itself (Kimi Delta Attention, arXiv:2510.26692), elements that the
-            decays, and the gate behind, are made of by a second product; 0 where a head decays as one.
+        channels: whether each channel of k decays by itself (Kimi Delta Attention, arXiv:2510.26692), or a head as
+            one.
+        rank: elements that the decays, and the gate behind, are made of by a second product; 0 for one product.
     """
 
     heads: int
@@ -200,6 +228,7 @@ class Delta:
     size: int
     values: int
     taps: int
+    channels: bool = False
     rank: int = 0
 
     @property
@@ -210,13 +239,13 @@ class Delta:
     @property
     def decays(self) -> int:
         """How many decays a token has."""
-        return self.heads * self.size if self.rank else self.value_heads
+        return self.heads * self.size if self.channels else self.value_heads
 
     @property
     def projected(self) -> tuple[int, ...]:
         """Columns of the products of a token: q, k, v, with the gate or what it is made of; decays and steps."""
         out = self.value_heads * self.values
-        return (self.mixed + (2 * self.rank or out), self.value_heads * (1 if self.rank else 2))
+        return (self.mixed + (2 * self.rank or out), self.value_heads + (0 if self.rank else self.decays))
 
     @property
     def divided(self) -> int:

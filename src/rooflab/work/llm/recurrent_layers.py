@@ -58,6 +58,8 @@ def _kimi(fields: Fields, number: int) -> Delta | None:
     """Of Kimi Linear: the delta rule with decays by channel; None where it attends. Files count layers from 1."""
     inside = fields.get("linear_attn_config")
     sizes = Fields(inside if isinstance(inside, dict) else {}, f"{fields.source}: linear_attn_config")
+    if fields.maybe("layer_group_size"):
+        return _bailing(fields, number)
     kind, whole = fields.kind(number), sizes.get("full_attn_layers")
     if kind is not None:
         linear = kind == "linear_attention"
@@ -68,7 +70,19 @@ def _kimi(fields: Fields, number: int) -> Delta | None:
     heads = sizes.maybe("num_heads") or fields.size("linear_num_heads")
     size = sizes.maybe("head_dim") or fields.size("linear_head_dim")
     taps = sizes.maybe("short_conv_kernel_size") or fields.size("linear_conv_kernel_dim", 4)
-    return Delta(heads, heads, size, size, taps, rank=size)
+    return Delta(heads, heads, size, size, taps, channels=True, rank=size)
+
+
+def _bailing(fields: Fields, number: int) -> Delta | None:
+    """Of Ling 3: the same with decays and gate by one product each; the last layer of every group attends."""
+    kind = fields.kind(number)
+    if kind == "full_attention" or (kind is None and (number + 1) % fields.size("layer_group_size") == 0):
+        return None
+    heads = fields.size("linear_num_heads", fields.size("num_attention_heads"))
+    taps = fields.size("short_conv_kernel_size", fields.size("linear_conv_kernel_dim", 4))
+    # A saved file's head_dim is that of attention's positions.
+    size = fields.maybe("linear_head_dim") or fields.size("head_dim", 128)
+    return Delta(heads, heads, size, size, taps, channels=True)
 
 
 def _is_lightning(fields: Fields, number: int) -> bool:

@@ -11,22 +11,26 @@ class HyperConnections:
 
     Attributes:
         count: streams.
+        mixes: whether they are mixed with each other too, or go on as they are (Hunyuan 4).
+        averaged: whether the last layer's are joined by their mean (GLM-5.3), rather than by numbers made of them.
     """
 
     count: int
+    mixes: bool = True
+    averaged: bool = False
 
     @property
     def numbers(self) -> int:
         """Numbers that say how they are mixed: what a part reads, where it adds, what goes on to which."""
-        return (2 + self.count) * self.count
+        return (2 + self.count * self.mixes) * self.count
 
     def parameters(self, hidden: int, parts: int) -> int:
-        """Of what makes these numbers of the streams, before each of a layer's `parts`; with three scales."""
-        return parts * (self.numbers * (self.count * hidden + 1) + 3)
+        """Of what makes these numbers of the streams, before each of a layer's `parts`; a scale by sort."""
+        return parts * (self.numbers * (self.count * hidden + 1) + 2 + self.mixes)
 
     def ending(self, hidden: int) -> int:
         """Parameters of what joins the streams after the last layer."""
-        return self.count * (self.count * hidden + 1) + 1
+        return 0 if self.averaged else self.count * (self.count * hidden + 1) + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,10 @@ def _projected(
     if word in ("idefics3", "smolvlm"):
         merge = outer.size("scale_factor", 2) ** 2
         return merge, (width * merge, hidden)
-    if word in ("mistral3", "lighton_ocr"):
+    if word in ("muse_glimmer", "muse_spark"):
+        merge, into = fields.size("merge_size", 2) ** 2, outer.size("projector_hidden_size", 4096)
+        return merge, (width * merge, into, into, hidden)
+    if word in ("mistral3", "mistral_large4", "lighton_ocr"):
         merge = outer.size("spatial_merge_size", 2) ** 2
         return merge, (width * merge, width, hidden, hidden)
     if word in ("internvl", "qianfan_ocr"):
@@ -144,9 +147,10 @@ def _projected(
         merge = round(1.0 / float(fields.get("pixel_shuffle_ratio") or 0.5)) ** 2
         into = fields.size("projector_input_dim", 4096)
         return merge, (width * merge, into, fields.size("projector_output_dim", into), hidden)
-    if kind.startswith("glm4v"):  # a gated part: three products of one size, as two of one and a half
+    if kind.startswith(("glm4v", "glm5_next")):  # a gated part: three products of one size, as two of 1.5
         out = fields.size("out_hidden_size", hidden)
-        return merge, (width * merge, out, out, 3 * fields.size("intermediate_size") // 2, out)
+        inner = fields.size("projection_intermediate_size", fields.maybe("intermediate_size"))
+        return merge, (width * merge, out, out, 3 * inner // 2, out)
     if word in _TWO_PRODUCTS:
         return merge, (width, hidden, hidden)
     return merge, ((width * merge, width * merge, hidden) if merge > 1 else (width, hidden))

@@ -25,7 +25,7 @@ _INERT = re.compile(
     r"rescale_.*|residual_.*|attn_temperature_tuning|alibi.*|use_mambapy|layer_norm_elementwise_affine|"
     r"time_step_.*|mamba_dt_.*|original_rope|post_layer_norm|postnorm|moe_renormalize|hc_sinkhorn_iters|altup_active_idx|altup_coef_clip|altup_correct_scale|activation_sparsity_pattern|num_hash_layers|mlp_layer_types|norm_head|norm_softmax|use_rmsnorm|swiglu.*|is_gated_act|enable_bias|do_layer_norm_before|learned_pos_emb|no_bias|"
     r"no_rope_.*|nope_layer_interval|layer_types|layers_block_type|moe_intermediate_size|intermediate_size_mlp|"
-    r"use_qk_norm|mamba_d_head|expand|indexer_types|z_loss.*|.*_loss.*)$"
+    r"use_qk_norm|mamba_d_head|expand|index_local_blocks|index_kpool_always_select_tail|kda_safe_gate|z_loss.*|.*_loss.*)$"
 )
 # Words in the names of fields which, set to true, change what a layer is made of.
 _STRUCTURE = re.compile(
@@ -38,10 +38,11 @@ _MOST = 6  # fields that are named
 # Kinds of layers in `layer_types` and `layers_block_type` that are read, by the family's mixer.
 _ATTENTION = ("full_attention", "attention", "sliding_attention", "sliding", "chunked_attention", "global")
 _KINDS = {
-    "attention": _ATTENTION,
+    "attention": (*_ATTENTION, "minimax_m3_sparse"),
     "delta": (*_ATTENTION, "linear_attention"),
     "compressed": ("sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"),
-    "kimi": (*_ATTENTION, "linear_attention"),
+    "kimi": (*_ATTENTION, "linear_attention", "indexed_attention"),
+    "latent": (*_ATTENTION, "indexed_attention"),
     "lightning": (*_ATTENTION, "linear_attention"),
     "falcon_h1": (*_ATTENTION, "hybrid"),
     "conv": (*_ATTENTION, "conv"),
