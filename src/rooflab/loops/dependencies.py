@@ -8,6 +8,7 @@ the packages that answers are keyed by anyway; what is installed counts by when 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import sys
@@ -120,6 +121,29 @@ def _of_name(value: Any, names: set[str], seen: dict[int, int]) -> Any:
     seen[id(value)] = len(seen)
     held = vars(value)
     return "module", value.__name__, [(n, _of_name(held[n], names, seen)) for n in sorted(names) if n in held]
+
+
+def functions_of(fn: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """`fn` and the functions of Python's or numba's that it calls by a name, and so on; those of modules too."""
+    seen: set[int] = set()
+    todo: list[Any] = [fn]
+    while todo:
+        each = todo.pop()
+        function = decorated.python_function(each)
+        if id(each) in seen or not isinstance(function, types.FunctionType):
+            continue
+        seen.add(id(each))
+        yield each
+        if (function.__module__ or "").partition(".")[0] in _KNOWN:
+            continue
+        names = set(names_in(function.__code__))
+        held = {name: function.__globals__[name] for name in names & function.__globals__.keys()}
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # a name that has no value yet
+                held[name] = cell.cell_contents
+        for value in held.values():
+            inside = vars(value) if isinstance(value, types.ModuleType) else {}
+            todo += [value, *(inside[name] for name in names & inside.keys())]
 
 
 def names_in(code: types.CodeType) -> Iterator[str]:

@@ -287,7 +287,8 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Ahead 
     runs = on_one_core(alone, arguments, caches, fresh)
     parallel, spread, of_team, taken = compiled.verdict.reason, (), (), ()
     if compiled.parallel is not None and text.parallel is not None:
-        several, refused, compared = _spread(compiled.parallel, text.parallel, arguments, wanted, fresh)
+        summed = counted.simulation.accesses
+        several, refused, compared = _spread(compiled.parallel, text.parallel, arguments, wanted, fresh, summed)
         findings += compared
         runs += several
         parallel = refused or parallel
@@ -366,6 +367,7 @@ def _spread(
     arguments: Arguments,
     wanted: tuple[Any, tuple],
     fresh: bool,
+    summed: int,
 ) -> tuple[list[Timed], str, Findings]:
     """Warm runs of the loop over prange, and ""; or none and why; and how its results compare."""
     from numba.core.errors import NumbaError
@@ -375,7 +377,7 @@ def _spread(
     except NumbaError as error:
         # numba's prange knows less than its range: no steps, no loop variable that changes.
         return [], f"left out: {reason(error)}", Findings()
-    findings = compare("prange", results, wanted)
+    findings = compare("prange", results, wanted, summed)
     if findings.warnings:
         return [], "left out: its result differs from that of one core", findings
     return on_threads(kept_code.ready(text, arguments.values), arguments, fresh), "", findings
@@ -394,9 +396,9 @@ def _check_python(read: source.Source, arguments: Arguments, wanted: tuple[Any, 
     return compare("plain Python", results, wanted)
 
 
-def compare(name: str, results: tuple[Any, tuple], wanted: tuple[Any, tuple]) -> Findings:
-    """What comparing the results of `name` with those `wanted` found."""
-    differs = verify(name, results, wanted)
+def compare(name: str, results: tuple[Any, tuple], wanted: tuple[Any, tuple], summed: int = 0) -> Findings:
+    """What comparing the results of `name` with those `wanted` found; `summed`: see `verify`."""
+    differs = verify(name, results, wanted, summed)
     if differs is None:
         return Findings(checks=(f"{name} gives the counted run's results",))
     return Findings(warnings=(differs,))

@@ -9,7 +9,8 @@ from numba import njit, prange
 from numba import prange as spread
 
 import rooflab
-from rooflab.loops.lowered import over_prange
+from rooflab.loops.compiled import runs
+from rooflab.loops.lowered import again, over_prange
 from rooflab.loops.read.source import read_whole
 from rooflab.machines.bench.experiments import thread_teams
 from rooflab.types.simulation import Cache
@@ -60,6 +61,17 @@ def in_order(x, out):
         out[i] = np.array([x[i], 1.0]).sum()
 
 
+@njit(parallel=True)
+def doubled_by_a_team(x, out):
+    for i in prange(len(x)):
+        out[i] = 2.0 * x[i]
+
+
+def helped(x, out):
+    doubled_by_a_team(x, out)
+    return np.array([out[0], out[1]]).sum()
+
+
 def names_of(fn):
     return over_prange.names(fn, read_whole(fn))
 
@@ -82,6 +94,24 @@ def test_a_plain_function_with_arrays_of_its_own_and_a_helper_runs_on_a_team():
     assert made.team_loops
     on_one = rooflab.loop(in_order, x[0], np.zeros(100), levels=CACHES)
     assert on_one.parallel == "not tried: counted from its LLVM IR, on one core"
+
+
+@two_threads
+def test_a_helper_that_asks_for_a_team_runs_on_one_thread_and_on_several():
+    assert [again.is_spread(each) for each in (helped, doubled_by_a_team, of_numba)] == [True, True, False]
+    most = []
+    timed = runs.on_one_core
+
+    def noted(*given, **more):
+        most.append(numba.get_num_threads())
+        return timed(*given, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "on_one_core", noted)
+        made = rooflab.loop(helped, np.ones(20_000), np.zeros(20_000), levels=CACHES)
+    assert made.parallel == "as decorated: parallel=True"
+    assert {each.threads for each in made.runs} >= {1, 2}
+    assert most == [1]
 
 
 @two_threads

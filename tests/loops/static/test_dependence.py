@@ -88,6 +88,9 @@ def test_a_wrong_result_is_said():
         "prange: argument 1 differs from the counted run"
     )
     assert time.verify("prange", (None, (np.array([1.0, 2.0 + 1e-12]),)), wanted) is None
+    sums = (np.float32(523934.0), ()), (np.float32(524166.5), ())  # of two million numbers, and of halves of them
+    assert time.verify("prange", *sums) is not None
+    assert time.verify("prange", *sums, summed=1 << 21) is None
     assert time.verify("prange", (3, wanted[1]), (4, wanted[1])) == (
         "prange: its result differs from the counted run"
     )

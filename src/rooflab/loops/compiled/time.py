@@ -40,6 +40,7 @@ _STORED = re.compile(r"setitem\(array\((?P<item>\w+), .*\), .*, (?P<value>\w+)\)
 _UNKNOWN = re.compile(r"(?P<what>\w+)\((?P<types>.*)\)")
 _RAISED = re.compile(r"\.*\s*Raised from .*?(?:\((?P<line>\d+)\))?$")  # what it adds where bytecode is unknown
 _SAME = {4: 1e-4, 8: 1e-9}  # relative; sums of parallel loops are added in another order
+_WALKS = 8.0  # roundings of a sum in units of the root of their number: four were seen, as those of one size lean
 
 
 class Copies(Protocol):
@@ -165,8 +166,19 @@ def _place(source: Source, text: str) -> str:
     return source.at(next(same, source.tree))
 
 
-def verify(name: str, results: tuple[Any, tuple[Any, ...]], wanted: tuple[Any, tuple[Any, ...]]) -> str | None:
-    """What differs between a (result, arguments after the run) and what is `wanted`; None where nothing does."""
+def verify(
+    name: str,
+    results: tuple[Any, tuple[Any, ...]],
+    wanted: tuple[Any, tuple[Any, ...]],
+    summed: int = 0,
+) -> str | None:
+    """What differs between a (result, arguments after the run) and what is `wanted`; None where nothing does.
+
+    Args:
+        name: of what ran.
+        results, wanted: to be compared.
+        summed: how many numbers may have been added up in another order.
+    """
     pairs = [*_parts("its result", results[0], wanted[0])]
     for n, (a, b) in enumerate(zip(results[1], wanted[1], strict=True), 1):
         pairs += _parts(f"argument {n}", a, b)
@@ -178,7 +190,9 @@ def verify(name: str, results: tuple[Any, tuple[Any, ...]], wanted: tuple[Any, t
             # several times faster than the tolerant comparison, and most often enough
             continue
         if a.dtype.kind in "fc":
-            rtol = _SAME.get(a.itemsize if a.dtype.kind == "f" else a.itemsize // 2, 1e-9)
+            size = a.itemsize if a.dtype.kind == "f" else a.itemsize // 2
+            epsilon = float(np.finfo(a.dtype).eps)
+            rtol = max(_SAME.get(size, 1e-9), _WALKS * epsilon * math.sqrt(summed))
             scale = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
             same = np.allclose(a, b, rtol=rtol, atol=rtol * scale, equal_nan=True)
         else:

@@ -190,8 +190,8 @@ def _ready(
 
 
 def is_spread(fn: Callable[..., Any]) -> bool:
-    """Whether the decorator of `fn` asks for several threads."""
-    return bool(decorated.options(fn).get("parallel"))
+    """Whether the decorator of `fn`, or of what it calls, asks for several threads."""
+    return any(decorated.options(each).get("parallel") for each in dependencies.functions_of(fn))
 
 
 @contextmanager

@@ -90,7 +90,7 @@ def report(
         ran = _run(fn, source, given, counted, caches, bool(plan.random), function, own, whole)
         findings, runs, parallel, team_function = ran
         # what is decorated so runs as a team's code on one thread too
-        spread_out = bool(decorated.options(fn).get("parallel"))
+        spread_out = again.is_spread(fn)
         profiled = fn if own is not None or spread_out else function
         alone = 1 if spread_out else None
         loops, more = examine.profiled(profiled, given.copied(), outcome.seconds, team=alone)
@@ -259,8 +259,9 @@ def _run(
                 findings += examine.compare("the compiled function", results, wanted)
                 if counted.simulation.accesses <= _PLAIN_PYTHON and own is None:
                     findings += _plain_python(fn, given, counted)
-        if own is None and not decorated.has_options(fn) and over_prange.names(fn, source) and _several():
-            tried = over_prange.tried(fn, given, None if random else wanted)
+        plain = own is None and not spread and not decorated.has_options(fn)
+        if plain and _several() and over_prange.names(fn, source):
+            tried = over_prange.tried(fn, given, None if random else wanted, counted.simulation.accesses)
             findings += tried.findings
         fresh = again.steered_by_data(source.tree)
         by_prange = tried.function is not None

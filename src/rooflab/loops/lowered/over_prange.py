@@ -72,8 +72,11 @@ def compiled(fn: Callable[..., Any]) -> Callable[..., Any]:
     return with_lines(numba.njit(**chosen)(afresh.with_helpers(fn)))
 
 
-def tried(fn: Callable[..., Any], given: Given, wanted: tuple[Any, tuple[Any, ...]] | None) -> Tried:
-    """`fn` compiled for a team and run once, its results compared with those `wanted`; None: they are random."""
+def tried(fn: Callable[..., Any], given: Given, wanted: tuple[Any, tuple[Any, ...]] | None, summed: int) -> Tried:
+    """`fn` compiled for a team and run once, its results compared with those `wanted`; None: they are random.
+
+    `summed`: how many numbers may have been added up in another order.
+    """
     function = compiled(fn)
     try:
         with short_errors.used():
@@ -81,7 +84,7 @@ def tried(fn: Callable[..., Any], given: Given, wanted: tuple[Any, tuple[Any, ..
     except timing.refusals() as error:
         # numba's prange knows less than its range: no steps, no loop variable that changes.
         return Tried(None, f"left out: {timing.reason(error)}")
-    findings = examine.Findings() if wanted is None else examine.compare("prange", results, wanted)
+    findings = examine.Findings() if wanted is None else examine.compare("prange", results, wanted, summed)
     if findings.warnings:
         return Tried(None, "left out: its result differs from that of one core", findings)
     return Tried(function, "prange as written", findings)
