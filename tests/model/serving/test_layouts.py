@@ -113,12 +113,20 @@ def test_a_group_of_ranks_has_a_process_of_its_own_for_its_sequences():
         ({"cp": 0}, "cp: got 0, expected a whole number above 0"),
         ({"cp": 2, "tp": 1, "model": "qwen3-next-80b-a3b"}, "linear layers go through a sequence in order"),
         ({"tp": 4, "ep": 3, "model": "mixtral-8x7b"}, "3 expert ways over 4 ranks of a stage"),
+        ({"ep": 8, "gpus": 4, "model": "mixtral-8x7b"}, "ep=8 on 4 devices: .* up to 4 x 1 x 1: no multiple of 8"),
+        ({"dp": 16, "gpus": 8}, "dp=16 x cp=1 x pp=1: 16 devices at least, got 8; say --gpus 16"),
     ],
 )
 def test_layouts_that_cannot_be(how, said):
     asked = {"model": "llama-3.1-8b", **how}
     with pytest.raises(RooflabError, match=said):
         rooflab.serve(asked.pop("model"), "h200", **asked)
+
+
+def test_ways_that_experts_are_divided_among_are_found_where_nobody_says_them():
+    asked = {"concurrency": 8, "precision": "fp8"}
+    assert rooflab.serve("mixtral-8x7b", "h100-sxm", gpus=8, ep=8, **asked).deployment.layout == "TP8 EP8"
+    assert rooflab.serve("mixtral-8x7b", "h100-sxm", gpus=8, ep=4, dp=2, **asked).deployment.layout == "TP2 EP4 DP2"
 
 
 def test_a_long_prompt_is_sooner_read_by_ranks_that_share_it():

@@ -152,7 +152,20 @@ def _fewest(
     several = (
         [2**n for n in range(most.bit_length()) if 2**n <= most] if by_layer else tensor_ways(kind.model, most)
     )
+    beside = wanted.data * wanted.context  # with tensor-parallel ways, the ranks that experts are divided among
+    several = [each for each in several if by_layer or each * beside % wanted.experts == 0]
+    if not several:
+        raise RooflabError(
+            f"{kind.model.name}: ep={wanted.experts} on {most} devices: experts are divided among --tp x --dp x --cp "
+            f"ranks, here up to {most // beside} x {wanted.data} x {wanted.context}: no multiple of {wanted.experts}; "
+            "say other --ep, --dp or --gpus"
+        )
     ways = [each for each in several if copies or most % _layout(wanted, each, by_layer).ranks == 0]
+    if not ways and (others := beside * wanted.pipeline) > most:
+        raise RooflabError(
+            f"{kind.model.name}: dp={wanted.data} x cp={wanted.context} x pp={wanted.pipeline}: {others} devices at "
+            f"least, got {most}; say --gpus {others}"
+        )
     if not ways:
         raise RooflabError(
             f"{kind.model.name}: {most} devices: no number of tensor-parallel ways that divides its heads and "
