@@ -117,6 +117,9 @@ def _loop(alike: list[ServingCase]) -> list[Judged]:
         ttft_s, tpot_s = known[case.clients]
         step_s = float(decode.seconds[number])
         ttft_s += (case.poll_steps - 1) / 2 * step_s
+        if case.compiles_s and case.clients * prompt > rules.token_budget:  # a prompt is cut as all come at once
+            first_s = case.compiles_s / case.clients / case.rounds  # but for the first client all wait for it
+            ttft_s, tpot_s = ttft_s + first_s * (case.clients - 1.0), tpot_s + first_s / answer
         bar = float((decode.high / decode.seconds)[number])
         found.append(_one(case, "TPOT", tpot_s / accepted, case.tpot_s or np.nan, bar))
         if case.ttft_s is None:

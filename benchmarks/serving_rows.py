@@ -50,6 +50,7 @@ class ServingCase(NamedTuple):
         wait_steps, wait_share: for how many steps that decode prompts wait until a step is as full.
         prefill: the copy that computes prompts, where others decode; `prefills` how many of them, 0 where that is
             not stated: as many as keep up; `decodes` how many decode, among which `clients` are those of one.
+        compiles_s: how long the first cut prompt holds up all that came with it.
         outside_s: what the measuring program adds to each token of a static batch.
         most_sequences, figure: of a stream of requests: as its server was told; which figure `ttft_s` is, such as
             "TTFT P90".
@@ -87,6 +88,7 @@ class ServingCase(NamedTuple):
     most_sequences: int = 0
     figure: str = ""
     outside_s: float = 0.0
+    compiles_s: float = 0.0
 
     @property
     def part(self) -> str:
@@ -198,6 +200,7 @@ def _on_one(
         prompts=how.prompts,
         wait_steps=how.wait_steps,
         wait_share=how.wait_share,
+        compiles_s=how.compiles_s,
     )
 
 

@@ -133,3 +133,13 @@ def test_of_two_runs_of_a_setting_the_faster_is_the_one_with_drafts() -> None:
     assert of_kind([plain, drafting], row("14.1"), below) == [plain]
     assert of_kind([plain, drafting], row("20", "9"), below) == [plain, drafting]  # they lie together
     assert of_kind([plain, plain], row("7.7"), below) == [plain, plain]
+
+
+def test_servers_compiled_as_requests_came_before_any_warmed_them_up() -> None:
+    def compiles_s(measured: str, **columns: str) -> float:
+        row = _row(backend="sglang", silicon_data_source=f"measured={measured}", **columns)
+        return protocol(row, Layout(tensor=8), 64.0).compiles_s
+
+    assert compiles_s("2025-11-10") == pytest.approx(57.8)
+    assert compiles_s("2026-03-25") == 0.0  # warmed up by two rounds
+    assert compiles_s("2025-11-10", system="h200_sxm") == 0.0  # compiled with the engine
