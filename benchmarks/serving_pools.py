@@ -111,6 +111,48 @@ def of_kind(listed: list[Pools], row: dict[str, str], below: dict[tuple[str, ...
     return [each for each in listed if (each.drafts > 0) == drafting]
 
 
+_AGAIN = 1.05  # times of one setting measured again within a version differ by 1.02
+
+
+class Known(NamedTuple):
+    """What rows of one run alone say: by run, its numbers of clients and milliseconds of a token."""
+
+    times: dict[tuple, list[tuple[float, float]]]
+
+    def may_be(self, row: dict[str, str], clients: float, listed: list[Pools]) -> list[Pools]:
+        """The runs of `listed` that a row may be of: more clients of the same copies never had tokens sooner."""
+        took = float(row["silicon_tpot_ms"])
+        fits = [
+            each for each in listed
+            if all(
+                (many <= clients or ms * _AGAIN >= took) and (many >= clients or ms <= took * _AGAIN)
+                for many, ms in self.times.get(_run(row, each), ())
+            )
+        ]  # fmt: skip
+        return fits or listed
+
+
+def known(rows: Iterable[dict[str, str]], below: dict[tuple[str, ...], float]) -> Known:
+    """Of rows that only one run fits, whose drafts are settled by the list or by `below`."""
+    times: dict[tuple, list[tuple[float, float]]] = {}
+    for row in rows:
+        found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
+        if found is None:
+            continue
+        clients = float(found[1])
+        runs = {_run(row, each) for each in of_kind(pools(row, clients), row, below)}
+        if len(runs) == 1:
+            times.setdefault(runs.pop(), []).append((clients, float(row["silicon_tpot_ms"])))
+    return Known(times)
+
+
+def _run(row: dict[str, str], of: Pools) -> tuple:
+    """A run's setting and copies, at any number of clients."""
+    measured = re.search(r"measured=(\d+)", row["silicon_data_source"])
+    names = ("model_path", "system", "backend", "backend_version", "precision", "isl", "osl")
+    return (*(row[name] for name in names), measured and measured[1], *of[:4], of.drafts)
+
+
 @functools.cache
 def _runs() -> dict[tuple, list[Pools]]:
     found: dict[tuple, list[Pools]] = {}

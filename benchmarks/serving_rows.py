@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from measured import LeftOut
-from serving_pools import Pools, drafting_below, of_kind, pools
+from serving_pools import Known, Pools, drafting_below, known, of_kind, pools
 from serving_protocols import ACCEPTED, Protocol, protocol
 
 import rooflab
@@ -151,7 +151,9 @@ def step_of(
 
 def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
     """`serve_aiconfigurator_silicon`: closed loops of `silicon_concurrency` clients."""
-    for number, row in enumerate(table(path)):
+    rows = table(path)
+    told = known(rows, {})
+    for number, row in enumerate(rows):
         if row["mode"] != mode:
             continue
         where = f"{path.name}: {row['id'] or number}"
@@ -164,7 +166,7 @@ def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
             if found and "dynamo_version" not in row["silicon_data_source"]:
                 clients = float(found[1])
             if layout is None:
-                yield _deployed(row, model, clients)
+                yield _deployed(row, model, clients, told)
                 continue
             how = protocol(row, layout, clients)
             cases = [_on_one(row, model, layout, clients, each) for each in (how, how.drafting) if each]
@@ -210,14 +212,14 @@ def _is_deployment(row: dict[str, str]) -> bool:
     return int(row["tp_size"] or 1) > 8 and alone
 
 
-def _deployed(row: dict[str, str], model: Architecture, clients: float) -> ServingCase:
+def _deployed(row: dict[str, str], model: Architecture, clients: float, told: Known) -> ServingCase:
     """A row whose `tp_size` counts the devices of a deployment in which prompts have devices of their own.
 
     Where the list of runs has none with so many: InferenceX's of GB200 compute prompts on copies of four devices
     with attention data-parallel. TensorRT-LLM's have one of them and decode on copies of eight; SGLang's decode on
     48 of 72 as one copy.
     """
-    listed = pools(row, clients)
+    listed = told.may_be(row, clients, pools(row, clients))
     if listed:
         cases = [_apart_on(row, each, clients)._replace(table="silicon, agg") for each in listed]
         return cases[0]._replace(others=tuple(cases[1:]))
@@ -246,6 +248,7 @@ def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
     """
     rows = table(path)
     below = drafting_below(row for row in rows if row["mode"] != "agg")
+    told = known((row for row in rows if row["mode"] != "agg"), below)
     for number, row in enumerate(rows):
         if row["mode"] == "agg":
             continue
@@ -257,7 +260,8 @@ def apart(path: Path) -> Iterator[ServingCase | LeftOut]:
             if not listed:
                 yield _apart_as_stated(row, clients)
                 continue
-            cases = [_apart_on(row, each, clients) for each in of_kind(listed, row, below)]
+            fits = told.may_be(row, clients, of_kind(listed, row, below))
+            cases = [_apart_on(row, each, clients) for each in fits]
             part_of = "" if row["decode_num_workers"] else "workers by the list of runs"
             if len(listed) > 1:
                 part_of = "told apart by their drafts" if len(cases) < len(listed) else "several workers fit"

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import serving_rows
-from serving_pools import Pools, drafting_below, of_kind
+from serving_pools import Known, Pools, _run, drafting_below, of_kind
 from serving_protocols import protocol
 
 from rooflab.model.parallel.layout import Layout
@@ -133,6 +133,18 @@ def test_of_two_runs_of_a_setting_the_faster_is_the_one_with_drafts() -> None:
     assert of_kind([plain, drafting], row("14.1"), below) == [plain]
     assert of_kind([plain, drafting], row("20", "9"), below) == [plain, drafting]  # they lie together
     assert of_kind([plain, plain], row("7.7"), below) == [plain, plain]
+
+
+def test_a_run_that_made_tokens_sooner_with_more_clients_is_not_a_row_s() -> None:
+    eight = Layout(tensor=8)
+    plain = Pools(1, eight, 4, eight, 128, 0, 8192)
+    drafting = plain._replace(drafts=3)
+    row = _row(silicon_tpot_ms="10.0")
+    told = Known({_run(row, drafting): [(144.0, 7.7)], _run(row, plain): [(128.0, 11.9)]})
+    assert told.may_be(row, 64.0, [plain, drafting]) == [plain]  # 144 clients with drafts took 7.7 ms
+    assert told.may_be(row | {"silicon_tpot_ms": "6.4"}, 4.0, [plain, drafting]) == [plain, drafting]  # either may
+    assert told.may_be(row | {"silicon_tpot_ms": "7.0"}, 256.0, [plain, drafting]) == [plain, drafting]  # neither
+    assert told.may_be(row | {"silicon_tpot_ms": "9.0"}, 256.0, [plain, drafting]) == [drafting]
 
 
 def test_servers_compiled_as_requests_came_before_any_warmed_them_up() -> None:
