@@ -125,8 +125,8 @@ def test_layouts_that_cannot_be(how, said):
 
 def test_ways_that_experts_are_divided_among_are_found_where_nobody_says_them():
     asked = {"concurrency": 8, "precision": "fp8"}
-    assert rooflab.serve("mixtral-8x7b", "h100-sxm", gpus=8, ep=8, **asked).deployment.layout == "TP8 EP8"
-    assert rooflab.serve("mixtral-8x7b", "h100-sxm", gpus=8, ep=4, dp=2, **asked).deployment.layout == "TP2 EP4 DP2"
+    for ways, layout in (({"ep": 8}, "TP8 EP8"), ({"ep": 4, "dp": 2}, "TP2 EP4 DP2")):
+        assert rooflab.serve("mixtral-8x7b", "h100-sxm", gpus=8, **ways, **asked).deployment.layout == layout
 
 
 def test_a_long_prompt_is_sooner_read_by_ranks_that_share_it():

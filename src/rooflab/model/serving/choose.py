@@ -156,15 +156,15 @@ def _fewest(
     several = [each for each in several if by_layer or each * beside % wanted.experts == 0]
     if not several:
         raise RooflabError(
-            f"{kind.model.name}: ep={wanted.experts} on {most} devices: experts are divided among --tp x --dp x --cp "
-            f"ranks, here up to {most // beside} x {wanted.data} x {wanted.context}: no multiple of {wanted.experts}; "
-            "say other --ep, --dp or --gpus"
+            f"{kind.model.name}: ep={wanted.experts} on {most} devices: experts are divided among --tp x --dp x "
+            f"--cp ranks, here up to {most // beside} x {wanted.data} x {wanted.context}: no multiple of "
+            f"{wanted.experts}; say other --ep, --dp or --gpus"
         )
     ways = [each for each in several if copies or most % _layout(wanted, each, by_layer).ranks == 0]
     if not ways and (others := beside * wanted.pipeline) > most:
         raise RooflabError(
-            f"{kind.model.name}: dp={wanted.data} x cp={wanted.context} x pp={wanted.pipeline}: {others} devices at "
-            f"least, got {most}; say --gpus {others}"
+            f"{kind.model.name}: dp={wanted.data} x cp={wanted.context} x pp={wanted.pipeline}: {others} devices "
+            f"at least, got {most}; say --gpus {others}"
         )
     if not ways:
         raise RooflabError(
