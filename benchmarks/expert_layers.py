@@ -21,11 +21,20 @@ def experts(table: Table, ours: Engine) -> tuple[np.ndarray, np.ndarray]:
     found, spreads = np.zeros(len(table.rows)), np.zeros(len(table.rows))
     kinds = collections.defaultdict(list)
     for number, row in enumerate(table.rows):
-        kinds[group_library(row), expert_tables.without_gate(row)].append(number)
-    for (library, _), numbers in kinds.items():
+        kinds[group_library(row), expert_tables.without_gate(row), widened(row)].append(number)
+    for (library, *_), numbers in kinds.items():
         part = table._replace(rows=[table.rows[number] for number in numbers])
         found[numbers], spreads[numbers] = timed(_routed(part, ours, library), part)
     return found, spreads
+
+
+def widened(row: Row) -> bool:
+    """Whether MXFP4 weights were brought to bf16 when loaded: by SGLang, asked for neither of its own kernels.
+
+    sgl-project/sglang, layers/quantization/mxfp4.py: upcast_from_mxfp where neither Triton's kernels for MXFP4 nor
+    FlashInfer's were chosen, as its server does but the tables' maker did not.
+    """
+    return row["moe_dtype"] == "w4a16_mxfp4" and row["kernel_source"] == "sglang_fused_moe_triton"
 
 
 def group_library(row: Row) -> str:
@@ -62,7 +71,7 @@ def _routed(table: Table, ours: Engine, library: str) -> list[Kernel]:
         inner=np.maximum(inner / ways, 1.0), ways=ranks, all_rows=library.startswith("triton"), library=library,
         tile_rows=np.array([expert_tables.tile_rows(row) for row in table.rows]),
     )  # fmt: skip
-    stored = weight_format(_MOE.get(word, word))
+    stored = weight_format("bf16" if widened(table.rows[0]) else _MOE.get(word, word))
     tiles = np.broadcast_to(np.asarray(tile_rows(routed, stored), float), tokens.shape)
     usual = _TILES.get(library, 64.0)
     uneven = [expert_tables.uneven(each, tile or usual) for each, tile in zip(loads, tiles, strict=True)]

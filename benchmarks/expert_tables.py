@@ -59,9 +59,10 @@ def load(layer: Layer) -> Load:
 
     "power_law_A": each expert's share is drawn from x^-A between 1 and 0.8 of the tokens (between 0.01 and 2
     where there are fewer rows than experts), as aiconfigurator's collector does; the rank with most is timed. A
-    token chooses an expert once: draws that give one more rows than there are tokens are drawn again. The first
-    form of the collector (1.0 of TensorRT-LLM, 0.14 of vLLM) rounded shares and gave what was left over to experts
-    in the order of their numbers: with few tokens all of it to the first rank's.
+    token chooses an expert once: what is above the tokens, and what rounding leaves over, goes to the ranks in
+    turn, to each one's expert with least. The first form of the collector (1.0 of TensorRT-LLM, 0.14 of vLLM) drew
+    again instead, and gave what was left over to experts in the order of their numbers: with few tokens all of it
+    to the first rank's.
     """
     rows, ranks = layer.tokens * layer.chosen, layer.expert_ranks
     here = max(layer.experts // ranks, 1)
@@ -74,16 +75,49 @@ def load(layer: Layer) -> Load:
     drawn = np.random.default_rng(0).random((16 * _DRAWS, layer.experts))
     shares = ((high ** (1 - alpha) - low ** (1 - alpha)) * drawn + low ** (1 - alpha)) ** (1 / (1 - alpha))
     wanted = shares / shares.sum(axis=1, keepdims=True) * rows
-    # Where all draws give some expert too many, what is too many goes to those that have room.
-    fits = wanted.max(axis=1) <= layer.tokens
-    wanted = wanted[fits][:_DRAWS] if fits.any() else _within(wanted[:_DRAWS], layer.tokens)
-    each = _in_order(wanted, rows) if layer.early else _largest_rest(wanted, rows)
-    each = each.reshape(len(each), ranks, -1)
+    if layer.early:
+        # Where all draws give some expert too many, what is too many goes to those that have room.
+        fits = wanted.max(axis=1) <= layer.tokens
+        wanted = wanted[fits][:_DRAWS] if fits.any() else _within(wanted[:_DRAWS], layer.tokens)
+        each = _in_order(wanted, rows)
+        each = each.reshape(len(each), ranks, -1)
+    else:
+        whole = np.minimum(np.round(wanted[:_DRAWS]), layer.tokens)
+        each = _in_turn(whole.reshape(_DRAWS, ranks, -1), rows, layer.tokens)
     busiest = each[np.arange(len(each)), each.sum(axis=2).argmax(axis=1)]
     mine = max(round(float(busiest.sum(axis=1).mean())), 1)
     met = min(max(round(float((busiest > 0).sum(axis=1).mean())), 1), mine)
     filled = {size: float(np.ceil(busiest / size).sum(axis=1).mean()) for size in TILES}
     return Load(mine, met, {size: max(tiles, 1.0) for size, tiles in filled.items()})
+
+
+def _in_turn(whole: np.ndarray, rows: int, most: float) -> np.ndarray:
+    """(draw, rank, expert) rows that are `rows` together: what lacks, or is too much, from rank to rank by one.
+
+    A rank gives it to its expert with least, or takes it from that with most; none has more than `most`.
+    """
+    while (left := rows - whole.sum(axis=(1, 2))).any():
+        room = np.where((left > 0)[:, None, None], whole < most, whole > 0).any(axis=2)
+        whole = np.clip(_levelled(whole, left, room), 0.0, most)
+    return whole
+
+
+def _levelled(whole: np.ndarray, left: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """The least of each rank's with room raised to one level by its part of what is left, or the most lowered."""
+    here, takers = whole.shape[2], np.maximum(room.sum(axis=1, keepdims=True), 1)
+    share = np.floor((np.abs(left)[:, None] - np.cumsum(room, axis=1) + takers) / takers) * room
+    sign = np.where(left < 0, -1.0, 1.0)[:, None, None]
+    order = np.argsort(sign * whole, axis=2, kind="stable")
+    counts = np.take_along_axis(sign * whole, order, axis=2)
+    sums, places = np.cumsum(counts, axis=2), np.arange(1.0, here + 1)
+    reached = np.maximum(((share[..., None] + sums) / places > counts).sum(axis=2), 1)[..., None]
+    total = share[..., None] + np.take_along_axis(sums, reached - 1, axis=2)
+    level = np.floor(total / reached)
+    over = places > reached - (total - level * reached)
+    raised = np.where(places <= reached, level + over, counts)
+    made = np.empty_like(whole)
+    np.put_along_axis(made, order, sign * raised, axis=2)
+    return made
 
 
 def uneven(load: Load, tile: float) -> float:
@@ -101,13 +135,6 @@ def _within(wanted: np.ndarray, most: float) -> np.ndarray:
     kept = np.minimum(wanted, most)
     room = most - kept
     return kept + excess * room / np.maximum(room.sum(axis=1, keepdims=True), 1e-9)
-
-
-def _largest_rest(wanted: np.ndarray, rows: int) -> np.ndarray:
-    """Whole rows: what rounding down leaves goes to the largest remainders, so that every row has an expert."""
-    whole = np.floor(wanted)
-    places = np.argsort(np.argsort(whole - wanted, axis=1), axis=1)
-    return whole + (places < rows - whole.sum(axis=1, keepdims=True))
 
 
 def _in_order(wanted: np.ndarray, rows: int) -> np.ndarray:

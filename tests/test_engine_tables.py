@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
@@ -91,6 +92,17 @@ def test_no_expert_gets_more_rows_than_there_are_tokens() -> None:
     # Two of 8 experts for each of 100 tokens, 8 ranks of one expert: a share of 0.8 would be 160 rows.
     layer = expert_tables.Layer(100, 64, 64, 2, 8, 1, 8, "power_law_1.2")
     assert expert_tables.load(layer)[0] <= 100
+
+
+def test_rows_that_rounding_leaves_over_go_from_rank_to_rank() -> None:
+    # Two ranks of three experts, 20 rows for at most 6 tokens: 7 lack, 4 for the first rank, then 3.
+    whole = np.array([[[5.0, 0.0, 2.0], [6.0, 0.0, 0.0]]])
+    assert expert_tables._in_turn(whole, 20, 6.0).tolist() == [[[5.0, 3.0, 3.0], [6.0, 1.0, 2.0]]]
+    # 9 are too many: 5 from the experts with most of the first rank, then 4.
+    assert expert_tables._in_turn(whole, 4, 6.0).sum(axis=2).tolist() == [[2.0, 2.0]]
+    # What one rank has no room for goes to the other.
+    full = np.array([[[6.0], [1.0]]])
+    assert expert_tables._in_turn(full, 10, 6.0).tolist() == [[[6.0], [4.0]]]
 
 
 def test_the_first_form_of_the_tables_gave_few_tokens_to_the_first_experts() -> None:

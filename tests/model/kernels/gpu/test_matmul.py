@@ -409,6 +409,20 @@ def test_a_tile_that_the_engine_chose_is_padded() -> None:
     assert seconds(0.0) <= seconds(8.0)
 
 
+def test_a_tile_of_shorter_steps_takes_more_of_them() -> None:
+    # One tile of 64 x 64 alone waits for its loads step by step: 8192 numbers of 16 bits, 128 or 64 bytes in each.
+    def seconds(step_bytes: float) -> float:
+        given = {"tiles": [64.0, 64.0], "unit_elements": 4096.0, "tile_step_bytes": [step_bytes]}
+        device = _with(given | {"step_clocks": 1000.0})
+        made = kernels.grouped(
+            "l", "p", 1.0, 64.0, 64.0, 8192.0, 1.0, weight_format("bf16"), library="flashinfer_fp8_groups"
+        )
+        return float(timing.timed([made], device, None, 1)[0].seconds[0])
+
+    step_s = 1000.0 / 1.98e9
+    assert seconds(64.0) - seconds(128.0) == pytest.approx(128 * step_s, rel=0.1)
+
+
 def test_tiles_of_groups_cost_beside_what_they_multiply() -> None:
     device = device_of(rooflab.machine("h100-sxm"))
     known = device.constants.values

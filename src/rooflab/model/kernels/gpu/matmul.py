@@ -25,6 +25,7 @@ _NEWEST = 2  # the pipes before this place are those that a library writes its n
 # cores were not seen to be limited by power.
 _ENERGY = np.array([1.0, 0.5, 0.5, 2.0, 0.0, 15.0])
 _ENERGY_FP4 = 0.25  # as Blackwell's peaks, inverted
+_STEP_BYTES = 128.0  # of a row of k, in a step of the tiles that libraries compile
 _SCALED_K = 128.0  # of which a block's scale tells
 ALIGNED_BYTES = 16  # what the widest load of one thread needs
 
@@ -260,7 +261,7 @@ def _rates(x: Columns, device: Device) -> _Rates:
     reused_s = cache_s / c("matmul.cluster")
     return _Rates(
         fma_s=fma_s,
-        step_s=x["item_bytes"] * step * (tick / 128.0),
+        step_s=x["item_bytes"] * step * (tick / _STEP_BYTES),
         store_s=x["out_item_bytes"] * tick / store,
         tile_s=c("matmul.tile_clocks") * tick,
         load_a_s=load_a,
@@ -306,7 +307,7 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
     down, across = _tiles_down(x, tm), np.ceil(n / tn)
     tiles = down * across * batch
     work_s = k * (tm * tn) * rates.fma_s
-    chain_s = k * rates.step_s
+    chain_s = k * (rates.step_s * (_STEP_BYTES / _step_bytes(device.constants, tm, tn)))
     if np.ndim(rates.load_a_s):
         work_s = _beside(work_s, k * (tm * rates.load_a_s + tn * rates.load_b_s))
     idle = np.minimum(np.floor(device.units / tiles), device.constants("matmul.split_most"))
@@ -329,6 +330,15 @@ def _tiled(x: Columns, device: Device, rates: _Rates, tm: Number, tn: Number) ->
         fixed_s=fixed_s + store_s,
         kernels=1.0 + (parts > 1.0),
     )
+
+
+def _step_bytes(c: Constants, tm: Number, tn: Number) -> Number:
+    """Bytes of one row of k that a tile takes in a step, where its family states them tile by tile."""
+    stated, flat = c.many("matmul.tile_step_bytes"), c.many("matmul.tiles")
+    if len(stated) != len(flat) // 2:
+        return _STEP_BYTES
+    tiles = [(tm == rows) & (tn == columns) for rows, columns in zip(flat[::2], flat[1::2], strict=True)]
+    return np.select(tiles, stated, _STEP_BYTES)
 
 
 def _tiles_down(x: Columns, tm: Number) -> np.ndarray:
