@@ -97,7 +97,7 @@ def _in_turn(whole: np.ndarray, rows: int, most: float) -> np.ndarray:
     A rank gives it to its expert with least, or takes it from that with most; none has more than `most`.
     """
     while (left := rows - whole.sum(axis=(1, 2))).any():
-        room = np.where((left > 0)[:, None, None], whole < most, whole > 0).any(axis=2)
+        room = np.where((left > 0)[:, None], (whole < most).any(axis=2), (whole > 0).any(axis=2))
         whole = np.clip(_levelled(whole, left, room), 0.0, most)
     return whole
 

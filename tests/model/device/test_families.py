@@ -62,3 +62,20 @@ def test_a_kernel_for_groups_of_which_only_tiles_are_known_starts_and_finds_its_
         assert found[f"matmul_block_groups.{short}"] is family[f"matmul_cutlass_groups.{short}"]
     assert "matmul_block_groups.cache_share" not in found
     assert with_groups(family) == family
+
+
+def test_generated_kernels_for_groups_start_as_products_do_and_take_tiles_as_cutlass_s() -> None:
+    known = {name: each for name, each in load_family("hopper").values.items() if "cutlass_groups" in name}
+    like = next(iter(known.values()))
+    found = with_groups(known | {"matmul_trtllm_gen_groups.split_most": like})
+    assert "matmul_trtllm_gen_groups.launch_s" not in found
+    assert found["matmul_trtllm_gen_groups.tile_clocks"] == known["matmul_cutlass_groups.tile_clocks"]
+
+
+def test_how_long_short_steps_wait_for_loads_is_their_own_everywhere() -> None:
+    there, here = load_family("ampere").values, load_family("hopper").values
+    name = "matmul_triton_default_groups.step_clocks"
+    assert moved(there, there, here)[name] == there[name]
+    tuned = "matmul_triton_groups.step_clocks"
+    ratio = here["matmul.step_clocks"].value / there["matmul.step_clocks"].value  # type: ignore[operator]
+    assert moved(there, there, here)[tuned].value == pytest.approx(there[tuned].value * ratio)  # type: ignore[operator]

@@ -153,7 +153,8 @@ def moved(
 
     Their kernels are made of the same instructions and wait for the same caches as cuBLAS's of their family: of
     two families, the ratio to its constants (topic `matmul` of `there`, `here`) is nearer than the number. What
-    starting a kernel or finding a tile takes is the library's own. A share stays one.
+    starting a kernel or finding a tile takes is the library's own, and so is how long steps wait for their loads
+    where tiles are short of them (`tile_step_bytes`). A share stays one.
     """
     made = dict(found)
     for name, each in found.items():
@@ -163,6 +164,8 @@ def moved(
         if topic == mechanism or short not in _ATTAINED.get(mechanism, ()) or base not in there:
             continue
         if topic.endswith("_groups") and short in _OWN_OF_GROUPS:
+            continue
+        if short == "step_clocks" and f"{topic}.tile_step_bytes" in found:
             continue
         was, now = there[base].value, here[base].value
         if was == now or isinstance(each.value, list) or isinstance(was, list) or isinstance(now, list):
@@ -188,18 +191,21 @@ def with_near(values: dict[str, Constant], families: Iterable[str]) -> dict[str,
 def with_groups(values: dict[str, Constant]) -> dict[str, Constant]:
     """`values`, with what starts and tiles take of kernels for groups of rows that state neither: as CUTLASS's.
 
-    All of them find their group and where its tensors are before they multiply.
+    All of them find their group before they multiply. Those that TensorRT-LLM generates start as others do: each
+    block's group is written down for it before, and no tensor is described anew (NVIDIA/TensorRT-LLM,
+    trtllmGenKernels/batchedGemm: ptrCtaIdxXyToBatchIdx).
     """
     found = dict(values)
     topics = {name.partition(".")[0] for name in values if name.startswith("matmul_")}
     for topic in topics:
         if topic.endswith("_groups"):
-            like = {f"{topic}.{short}": values.get(f"{_GROUPS}.{short}") for short in _OF_GROUPS}
+            of_groups = _OF_GROUPS[1:] if topic == _GENERATED else _OF_GROUPS
+            like = {f"{topic}.{short}": values.get(f"{_GROUPS}.{short}") for short in of_groups}
             found |= {name: each for name, each in like.items() if each is not None and name not in values}
     return found
 
 
-_GROUPS = "matmul_cutlass_groups"
+_GROUPS, _GENERATED = "matmul_cutlass_groups", "matmul_trtllm_gen_groups"
 _OF_GROUPS = ("launch_s", "tile_clocks")
 
 
