@@ -58,7 +58,6 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         width_slots: instructions that its front hands on in a cycle.
         missed_branch_cycles: from a branch foretold wrongly to the right instructions, at best.
         scheduler_slots: of those, arithmetic that waits for its operands at most.
-        queue_slots: arithmetic that waits in order until the scheduler has room, at most.
         integer_slots: arithmetic on whole numbers that waits for its operands at most, where that has schedulers
             of its own; `integer_queues` of them, of which a multiplication waits in one.
         load_slots, store_slots: loads and stores begun and not retired at most.
@@ -86,7 +85,6 @@ class Microarchitecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     vector_bits: int
     window_slots: int | None = None
     scheduler_slots: int | None = None
-    queue_slots: int | None = None
     integer_slots: int | None = None
     integer_queues: int = 1
     load_slots: int | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+TURNS = 32  # passes in a row, of which each operation has those that run it
+
 
 class Code(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the compiler left of the innermost loop after keeping values in registers.
@@ -54,6 +56,7 @@ class FlowStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_li
         handed: the store whose value a load finds, likewise; None where it finds none that is recent.
         how: the kind of that way from a store to a load.
         crossed: pieces of it that lie across two lines of a cache, in the mean.
+        turns: the passes of so many in a row that run it, a bit each; 0 where all do.
     """
 
     kind: str
@@ -62,6 +65,12 @@ class FlowStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_li
     handed: tuple[int, int] | None = None
     how: str = ""
     crossed: float = 0.0
+    turns: int = 0
+
+    @property
+    def share(self) -> float:
+        """Of the passes, that run it."""
+        return self.turns.bit_count() / TURNS if self.turns else 1.0
 
 
 class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,7 +93,7 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         chain_kept: share of the passes that run all blocks of the chain: in others it is broken.
         depth: operations of the longest way through one pass, by kind.
         restarts: how often the chain begins anew, which may be less often than the loop is entered.
-        flow: the operations of a pass in order, where nearly all passes run the same ones and none of them loops.
+        flow: the operations of a pass in order, where none of them loops; each with the passes that run it.
         missed_after: operations, by kind, that a missed branch waits for in its pass, in the mean.
         dearer: how many times as long mathematical functions take for what the run gave them as for usual
             arguments, by kind ("call sin fp64"; "latency call sin fp64" where one waits for the other; "ordered …"

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from rooflab.model.loop import flow, in_core
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, FlowStep
+from rooflab.types.loop_code import TURNS
 
 TIMING = CoreTiming(
     cycle_s=0.25e-9,
@@ -124,6 +125,45 @@ def test_the_scheduler_bounds_what_waits():
     narrow = replace(wide, scheduler=20.0, queue=0.0)
     # at most 20 wait: half of a pass, and what leaves it lets the next come in
     assert 60 < cycles(made(steps), narrow).each < 120
+
+
+def test_what_some_passes_run_takes_its_unit_in_these_alone():
+    # in each pass four additions, in half of the passes eight more: 8 in the mean, two a cycle
+    half = int("01" * (TURNS // 2), 2)
+    steps = [FlowStep("fp add", 1.0)] * 4 + [FlowStep("fp add", 1.0, turns=half)] * 8
+    assert cycles(made(steps, slots=8)).each == pytest.approx(4.0, rel=0.05)
+
+
+def test_a_sum_that_some_passes_add_to_waits_for_the_last_that_did():
+    # in a quarter of the passes: 3 cycles of four
+    quarter = int("0001" * (TURNS // 4), 2)
+    steps = [FlowStep("load", 1.0), FlowStep("fp add", 1.0, ((0, 0), *((1, n) for n in range(1, 9))), turns=quarter)]
+    assert cycles(made(steps, slots=1)).each == pytest.approx(0.75, rel=0.05)
+
+
+def test_a_chain_that_some_passes_break_is_as_long_as_its_pieces():
+    # three passes add to what the last one had, the fourth begins anew from a load of its own
+    anew = int("1000" * (TURNS // 4), 2)
+    goes_on = 2**TURNS - 1 - anew
+    steps = [FlowStep("load", 1.0, turns=anew), FlowStep("fp add", 1.0, ((0, 1), (1, 1)), turns=goes_on)]
+    whole = [FlowStep("fp add", 1.0, ((0, 1),))]
+    timing = replace(TIMING, latency={**TIMING.latency, "fp add": 30.0})
+    assert cycles(made(whole, slots=20), timing).each == pytest.approx(30.0, rel=1e-3)
+    assert cycles(made(steps, slots=20), timing).each < 10.0
+
+
+def test_a_comparison_waits_in_two_places_of_the_scheduler():
+    # each pass a chain of 20 products, and eight that wait for its end: 28 places, or 36
+    steps = [FlowStep("fp multiply", 1.0)] + [FlowStep("fp multiply", 1.0, ((n, 0),)) for n in range(19)]
+    waiting = {kind: [FlowStep(kind, 1.0, ((19, 0),))] * 8 for kind in ("fp add", "fp compare apart")}
+    timing = replace(
+        TIMING,
+        latency={**TIMING.latency, "fp compare apart": 3.0},
+        throughput={**TIMING.throughput, "fp compare apart": 0.5},
+        queue=0.0,
+    )
+    adds, compares = (cycles(made([*steps, *each]), timing).each for each in waiting.values())
+    assert compares > 1.15 * adds
 
 
 def test_a_division_that_is_ready_goes_first():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from rooflab.loops.lowered.ir_text import Instruction
+from rooflab.loops.lowered.ir_text import VALUE, Instruction
 from rooflab.loops.lowered.operations import kind_of
 
 _TYPE = r"(?:double|float|<\d+ x (?:double|float)>)"
@@ -27,15 +27,18 @@ def kinds(instructions: Sequence[Instruction]) -> Callable[[Instruction], tuple[
 
 
 def _apart(instructions: Sequence[Instruction]) -> set[str]:
-    """Results of comparisons by which other numbers are chosen than those that were compared.
+    """Results of comparisons by which something else is decided than which of the numbers compared it is.
 
-    The lesser of two and the greater are one instruction each, which waits for nothing else.
+    The lesser of two and the greater are one instruction each, which waits for nothing else. Of others the result
+    goes to a mask, or to the flags that a jump or a choice among whole numbers tests.
     """
     found = ((each.result, _COMPARED.search(each.text)) for each in instructions)
     compared = {result: set(match.groups()) for result, match in found if match}
-    chosen: dict[str, set[bool]] = {}
+    alike, others = set[str](), set[str]()
     for each in instructions:
-        if each.opcode == "select" and (match := _CHOICE.search(each.text)) and match["test"] in compared:
-            same = {match["one"], match["other"]} == compared[match["test"]]
-            chosen.setdefault(match["test"], set()).add(same)
-    return {result for result, alike in chosen.items() if True not in alike}
+        match = _CHOICE.search(each.text) if each.opcode == "select" else None
+        for value in VALUE.findall(each.text.partition(" = ")[2] or each.text):
+            if value in compared:
+                same = match is not None and {match["one"], match["other"]} == compared[value]
+                (alike if same else others).add(value)
+    return others - alike

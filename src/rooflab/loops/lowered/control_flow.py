@@ -27,7 +27,8 @@ def predecessors(graph: Graph) -> dict[str, list[str]]:
     return before
 
 
-def _reverse_postorder(graph: Graph, entry: str) -> list[str]:
+def in_order(graph: Graph, entry: str) -> list[str]:
+    """The blocks that can be reached, each behind those that lead to it, but for those that lead back."""
     order: list[str] = []
     seen = {entry}
     stack = [(entry, iter(graph[entry]))]
@@ -49,7 +50,7 @@ def immediate_dominators(graph: Graph, entry: str) -> dict[str, str]:
 
     Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", 2001.
     """
-    order = _reverse_postorder(graph, entry)
+    order = in_order(graph, entry)
     rank = {label: number for number, label in enumerate(order)}
     before = predecessors(graph)
     nearest = {entry: entry}
@@ -101,7 +102,7 @@ def loops(graph: Graph, entry: str) -> tuple[NaturalLoop, ...]:
                         inside.add(at)
                         todo += [each for each in before[at] if each in nearest]
     # a head dominates those of the loops inside, and so comes before them
-    heads = [label for label in _reverse_postorder(graph, entry) if label in bodies]
+    heads = [label for label in in_order(graph, entry) if label in bodies]
     found: list[NaturalLoop] = []
     for head in heads:
         around = [each for each in found if head in each.blocks and head != each.head]
@@ -139,7 +140,7 @@ def run_together(graph: Graph, entry: str, cold: Collection[str]) -> dict[str, s
     backward[""] = ends
     below = immediate_dominators(backward, "") if ends else {}
     stands: dict[str, str] = {}
-    for label in _reverse_postorder(warm, entry):
+    for label in in_order(warm, entry):
         stands[label] = label
         at = label
         while above[at] != at:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from rooflab.loops.lowered import chains, choices, control_flow, flow, handed_on, profile, tested
+from rooflab.loops.lowered import chains, choices, control_flow, flow, handed_on, pass_ways, profile, tested
 from rooflab.loops.lowered.ir_text import VALUE, Instruction, Places
 from rooflab.loops.lowered.machine_code import Block, owners
 from rooflab.loops.lowered.operations import kind_of
@@ -363,8 +363,9 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     run = [label for label in labels if taken.passes[label] >= often]
     if not run or loop.head not in run or not taken.passes[loop.head]:
         return _Waits()
-    run.remove(loop.head)
-    ordered = [loop.head, *run]
+    # each behind what leads to it: the compiler may write them in any order
+    inside = {label: [to for to in taken.function.blocks[label].following if to in loop.blocks] for label in labels}
+    ordered = [label for label in control_flow.in_order(inside, loop.head) if label in run]
     held = [[_as_jump(each, taken) for each in taken.function.blocks[label].instructions] for label in ordered]
     head = sum(each.opcode == "phi" for each in held[0])
     kind_in = choices.kinds([each for block in held for each in block])
@@ -372,7 +373,8 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     depth = chains.deepest(held, head, loop.blocks, kind_in, usual_latency)
     after = _missed_after(taken, ordered, held, head, loop.blocks, kind_in)
     alike = all(taken.passes[label] >= _NEARLY_ALL * goes_on for label in ordered)
-    steps = flow.steps(held, head, loop.blocks, links, kind_in, taken.crossed) if alike else ()
+    turns = () if alike else _turns(taken, loop, ordered, goes_on)
+    steps = flow.steps(held, head, loop.blocks, links, kind_in, taken.crossed, turns)
     steps = flow.over_calls(steps) if taken.machine else steps
     found = chains.longest(held, head, loop.blocks, links, kind_in, usual_latency)
     if found is None:
@@ -392,6 +394,23 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
         # x86 keeps no floating-point number in a register over a call: it goes through memory
         found = found._replace(operations={**found.operations, "store forward": float(calls)})
     return _Waits(found, kept, depth, steps, after)
+
+
+def _turns(
+    taken: profile.Profile, loop: control_flow.NaturalLoop, labels: Sequence[str], goes_on: int
+) -> tuple[int, ...]:
+    """Which passes run each of the blocks `labels`, 0 where nearly all do."""
+    following = {label: dict.fromkeys(taken.function.blocks[label].following) for label in loop.blocks}
+    ways = {
+        # of several ways that are no branch's, as often as the blocks that they lead to ran
+        label: [(to, _edge(taken, label, to) if label in taken.branches else taken.passes[to]) for to in those]
+        for label, those in following.items()
+    }
+    found = pass_ways.turns_of(labels, loop.head, loop.blocks, ways)
+    return tuple(
+        0 if taken.passes[label] >= _NEARLY_ALL * goes_on else each or 1
+        for label, each in zip(labels, found, strict=True)
+    )
 
 
 def _missed_after(

@@ -25,6 +25,7 @@ def steps(
     links: Sequence[Link],
     kind_of: Callable[[Instruction], tuple[str, float] | None],
     crossed: Mapping[str, float] = NOTHING,
+    turns: Sequence[int] = (),
 ) -> tuple[FlowStep, ...]:
     """The operations of a pass in order; empty where there are none, or too many.
 
@@ -35,6 +36,7 @@ def steps(
         links: stores that loads find.
         kind_of: of an instruction.
         crossed: of accesses, by result or text of a store, how many pieces of one lie across two lines of a cache.
+        turns: of each block, the passes that run it (`FlowStep.turns`); () where all run all.
     """
     nodes = [each for block in blocks for each in block]
     numbers = {each.result: n for n, each in enumerate(nodes) if each.result}
@@ -46,6 +48,7 @@ def steps(
         for value, label in INCOMING.findall(nodes[n].text)
         if label in inside and value in numbers
     }
+    ran = [turns[n] if turns else 0 for n, block in enumerate(blocks) for _ in block]
     needs = [operands(each, n, numbers, head, inside) for n, each in enumerate(nodes)]
     kept = [n for n, kind in enumerate(kinds) if kind is not None]
     if not 0 < len(kept) <= _MOST_STEPS:
@@ -72,6 +75,7 @@ def steps(
                 (place[store[0]], store[1]) if store is not None and before else None,
                 handed_on(nodes[n], store[2]) if store is not None and before else "",
                 crossed.get(nodes[n].result or nodes[n].text, 0.0),
+                ran[n],
             )
         )
     return tuple(found)
@@ -101,7 +105,7 @@ def over_calls(steps: tuple[FlowStep, ...]) -> tuple[FlowStep, ...]:
         handed = None if each.handed is None else (place[each.handed[0]], each.handed[1])
         found.append(replace(each, after=after, handed=handed))
         if n in kept:
-            found.append(FlowStep(_THROUGH_MEMORY, 0.0, ((place[n], 0),)))
+            found.append(FlowStep(_THROUGH_MEMORY, 0.0, ((place[n], 0),), turns=each.turns))
     return tuple(found)
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import functools
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from rooflab.model.loop import in_flight, known_flows
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, FlowStep
+from rooflab.types.loop_code import TURNS
 
 _MOST = 9000  # operations that are run
 _FAR_PASSES = 200  # that differ in what is served by which level
@@ -68,7 +70,7 @@ class _Timed(NamedTuple):
     branches in it that are foretold wrongly. `turn`: kinds that are given the pipes of a unit in turn; those that
     fewer of them do, in one of their own. `moved`: cycles of a unit for whole numbers by which its operand goes.
     `far`: of passes in turn, how much longer than in L1 each of its numbers takes; `first`: of the first of an
-    entry.
+    entry; `turns`: the passes that run it, a bit each, 0 for all; `entries`: of the scheduler.
     """
 
     latency: float
@@ -84,6 +86,12 @@ class _Timed(NamedTuple):
     moved: float = 0.0
     far: tuple[tuple[float, ...], ...] = ()
     first: tuple[tuple[float, ...], ...] = ()
+    turns: int = 0
+    entries: int = 1
+
+    def runs_in(self, number: int) -> bool:
+        """Whether the pass of that number runs it."""
+        return not self.turns or bool(self.turns >> number % TURNS & 1)
 
 
 class Far(NamedTuple):
@@ -127,7 +135,8 @@ def run(
     """
     if not loop.flow or not loop.passes:
         return None
-    slots = (loop.operations.get("slot") or sum(step.count for step in loop.flow) * loop.passes) / loop.passes
+    every = sum(step.count * step.share for step in loop.flow)
+    slots = (loop.operations.get("slot") or every * loop.passes) / loop.passes
     restarts = max(1, loop.restarts or loop.entries)
     trips = loop.passes / restarts
     if restarts < loop.entries:
@@ -149,7 +158,12 @@ def run(
         0 if far is None else far.buffers,
     )
     return _run(
-        steps, room, slots / len(loop.flow), timing.throughput.get("slot", 1 / 6), round(trips, 3), round(between)
+        steps,
+        room,
+        slots / sum(step.share for step in loop.flow),
+        timing.throughput.get("slot", 1 / 6),
+        round(trips, 3),
+        round(between),
     )
 
 
@@ -213,11 +227,15 @@ def _timed(
         step.count * missed(kind) if unit == _CALLED else 0.0,
         _SHIFT if plain == "integer shift" else unit,
         each("integer") * step.count if plain == "convert from whole" else 0.0,
+        turns=step.turns,
+        entries=2 if kind in _TWO else 1,
     )
 
 
 _ADD, _MULTIPLY, _OTHER, _DIVISION, _LOAD, _STORE, _WHOLE_DIVISION, _CALLED, _LOCKED = range(1, 10)
 _ALU, _SHIFT, _LANES = range(10, 13)
+# Between vector registers and whole numbers, or to flags: two operations, which wait in the scheduler one each.
+_TWO = ("fp compare apart", "convert to whole", "convert from whole")
 _UNITS = {
     "fp add": _ADD, "fp compare": _ADD, "fp multiply": _MULTIPLY, "fp multiply-add": _MULTIPLY, "convert": _OTHER,
     "convert from whole": _ADD, "convert to whole": _ADD, "fp compare apart": _ADD,
@@ -240,13 +258,18 @@ def _simulated(
     steps: tuple[_Timed, ...], room: _Room, slots: float, slot_cycles: float, trips: float, between: int
 ) -> Flow:
     """The same of timed steps: `slots` instructions stand for each, `trips` passes are an entry."""
-    many = len(steps)
+    many = sum(step.turns.bit_count() / TURNS if step.turns else 1.0 for step in steps)
+    differ = any(step.turns for step in steps)
     enough = max(_LEAST_PASSES, round(_WINDOWS * room.window / (slots * many)) + 1)
     if room.buffers:
         enough = max(enough, 2 * _FAR_PASSES)
     whole = max(1, round(trips))
     # some rounds of as many entries as are under way at once
     passes = max(_ROUNDS * (whole + round(room.window / (slots * many))), 3 * whole)
+    if differ:
+        # all of their turns, once those before have filled the core
+        enough = TURNS * (1 + math.ceil(enough / TURNS))
+        passes = max(passes, math.ceil(2 * TURNS / whole) * whole)
     if passes * many <= _MOST:
         ends = _retired(steps, room, slots, slot_cycles, whole, between, passes)
         # from the end of an entry to that of another, so that each is whole
@@ -254,9 +277,9 @@ def _simulated(
         last = (passes // whole) * whole - 1
         return Flow((ends[last] - ends[first]) / (last - first), ends[whole - 1])
     # of longer ones the last passes: how much sooner an entry ends for beginning beside the one before
-    part = max(2, min(whole, enough, _MOST // (3 * many)))
+    part = max(2, min(whole, enough, max(_MOST // round(3 * many), 2 * TURNS if differ else 0)))
     ends = _retired(steps, room, slots, slot_cycles, part, between, 3 * part)
-    half = part // 2
+    half = part - part // 2 // TURNS * TURNS if differ and part >= 2 * TURNS else part // 2
     steady = (ends[part - 1] - ends[half - 1]) / (part - half)
     sooner = max(0.0, steady * part - (ends[3 * part - 1] - ends[2 * part - 1]))
     return Flow(steady - min(sooner / trips, steady), steady * trips)
@@ -301,6 +324,8 @@ def _retired(
             done.pop(0)
             wrote.pop(0)
         for at, step in enumerate(steps):
+            if not step.runs_in(number):
+                continue
             place += slots
             entered += slots * slot_cycles
             called = 1
@@ -358,11 +383,12 @@ def _retired(
                     entered = max(entered, begins) + wrong * room.missed_branch
                     result += wrong * room.missed_branch
             results[at] = max(result, begins)
-            if waits & _WAITS:
-                _keep(seen, begins, room.scheduler)
-            for what, times, most in waiting:
-                if waits & what:
-                    _keep(times, begins, most)
+            for _ in range(step.entries):
+                if waits & _WAITS:
+                    _keep(seen, begins, room.scheduler)
+                for what, times, most in waiting:
+                    if waits & what:
+                        _keep(times, begins, most)
             before, retired = retired, max(retired, results[at])
             if step.holds & _STORES:
                 written[at] = max(to_write, retired)

@@ -242,7 +242,6 @@ def with_room_of(row: Microarchitecture, timing: CoreTiming) -> CoreTiming:
         timing,
         window=float(row.window_slots),
         scheduler=float(row.scheduler_slots or timing.scheduler),
-        queue=float(row.queue_slots or 0),
         integers=row.integer_slots,
         multiplies=None if row.integer_slots is None else row.integer_slots / row.integer_queues,
         loads=row.load_slots,
@@ -393,7 +392,9 @@ def _cycles(loop: CoreLoop, timing: CoreTiming, late: float = 0.0, between: floa
         chain *= min(1.0, longest / passes_at_once)
     restarts = loop.restarts or loop.entries
     # until it is known that it was: what the measured branch waits for too, a load and a comparison, left out
-    tested = sum(count * _latency(timing, kind) for kind, count in loop.missed_after.items())
+    # what is more of a comparison is that of a branch on a floating-point number
+    plainly = {"fp compare apart": "fp compare"}
+    tested = sum(count * _latency(timing, plainly.get(kind, kind)) for kind, count in loop.missed_after.items())
     compared = sum(loop.missed_after.get(kind, 0.0) for kind in ("fp compare", "fp compare apart"))
     compared = min(1.0, compared)
     loaded = _latency(timing, "load" if "load" in loop.missed_after else "load integer")

@@ -271,7 +271,7 @@ def _as_run(group: _Group, parts: Sequence[_Part], timing: CoreTiming, buffers: 
         return None
     loop, form = inside[counts.index(max(counts))].loop, max(counts) / every
     steps = steps_of(loop.flow) or loads_of(loop.flow)
-    each_pass = sum(loop.flow[at].count for at in steps)
+    each_pass = sum(loop.flow[at].count * loop.flow[at].share for at in steps)
     made, at_first = loop.passes * each_pass / form, loop.entries * each_pass / form
     if not made:
         return None
