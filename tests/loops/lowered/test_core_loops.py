@@ -257,14 +257,17 @@ def test_the_lesser_of_two_is_one_instruction_and_another_choice_waits():
   %least = select i1 %c, double %x, double %best
   %d = fcmp olt double %x, %limit
   %other = select i1 %d, double %y, double %z
+  %f = fcmp olt double %y, %limit
+  %where = select i1 %f, i64 %n, i64 %m
   %e = fcmp olt double %x, %limit
   br i1 %e, label %a, label %b"""
     (function,) = functions(f"define void @f() {{{text}\n}}")
     instructions = function.blocks["%0"].instructions
     kind_in = choices.kinds(instructions)
     kinds = {each.result: kind_in(each)[0] for each in instructions}
-    assert kinds["%c"] == kinds["%e"] == "fp compare"
-    assert kinds["%d"] == "fp compare apart"
+    assert kinds["%c"] == "fp compare"
+    # by a mask, and by the flags that a jump and a choice among whole numbers test
+    assert kinds["%d"] == kinds["%e"] == kinds["%f"] == "fp compare apart"
 
 
 def binned(x, counts):

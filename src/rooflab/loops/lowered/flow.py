@@ -12,6 +12,7 @@ from rooflab.types.loop import FlowStep
 
 _MOST_STEPS = 600  # of a pass: what is longer is bound by what it issues
 _FURTHEST = 8  # values that change places: so many passes back are followed
+_NEARER = 4  # the same where passes differ: what none of so many has changed is there
 NOTHING: Mapping[str, float] = {}
 _COMPUTED = ("fp ", "divide fp", "sqrt ", "convert", "call ")  # what leaves a number in a vector register
 _THROUGH_MEMORY = "store forward"
@@ -54,7 +55,7 @@ def steps(
     if not 0 < len(kept) <= _MOST_STEPS:
         return ()
     place = {n: at for at, n in enumerate(kept)}
-    reached = _Reached(needs, carried, place)
+    reached = _Reached(needs, carried, place, _NEARER if any(turns) else _FURTHEST)
     handed = {
         numbers[link.load]: (stores[link.store], link.passes, link.crosses)
         for link in links
@@ -120,9 +121,13 @@ class _Reached:
     """Which operations a node stands for: its own, or those that it hands on, as an address or a phi does."""
 
     def __init__(
-        self, needs: Sequence[Sequence[int]], carried: Mapping[int, int], place: Mapping[int, int]
+        self,
+        needs: Sequence[Sequence[int]],
+        carried: Mapping[int, int],
+        place: Mapping[int, int],
+        furthest: int,
     ) -> None:
-        self.needs, self.carried, self.place = needs, carried, place
+        self.needs, self.carried, self.place, self.furthest = needs, carried, place, furthest
 
     def of(self, node: int) -> frozenset[_Need]:
         """Operations, and how many passes before."""
@@ -134,7 +139,7 @@ class _Reached:
                 found.add((at, passes))
                 continue
             further = [(each, passes) for each in self.needs[at]]
-            if at in self.carried and passes < _FURTHEST:
+            if at in self.carried and passes < self.furthest:
                 further.append((self.carried[at], passes + 1))
             for each in further:
                 if each not in seen:
