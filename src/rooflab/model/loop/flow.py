@@ -237,7 +237,7 @@ _ALU, _SHIFT, _LANES = range(10, 13)
 # Between vector registers and whole numbers, or to flags: two operations, which wait in the scheduler one each.
 _TWO = ("fp compare apart", "convert to whole", "convert from whole")
 _UNITS = {
-    "fp add": _ADD, "fp compare": _ADD, "fp multiply": _MULTIPLY, "fp multiply-add": _MULTIPLY, "convert": _OTHER,
+    "fp add": _ADD, "fp compare": _ADD, "fp multiply": _MULTIPLY, "fp multiply-add": _MULTIPLY, "convert": _ADD,
     "convert from whole": _ADD, "convert to whole": _ADD, "fp compare apart": _ADD,
     "shuffle": _OTHER, "vector integer": _LANES, "vector shift": _OTHER,
     "vector multiply": _OTHER, "load": _LOAD, "load integer": _LOAD, "gather": _LOAD,

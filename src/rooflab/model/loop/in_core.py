@@ -35,8 +35,11 @@ _FLOATING = (
     "fp add", "fp multiply", "fp multiply-add", "fp select", "convert", "shuffle", "vector integer",
     "vector shift", "vector multiply", "fp compare", "fp compare apart", "convert from whole", "convert to whole",
 )  # fmt: skip
-# Numbers become whole ones, and these numbers, on the units that add.
-_ADDS_TOO = {"convert from whole": "fp add", "convert to whole": "fp add", "fp compare apart": "fp compare"}
+# Numbers become whole ones or less exact, and the other way round, on the units that add.
+_ADDS_TOO = {
+    "convert": "fp add", "convert from whole": "fp add", "convert to whole": "fp add",
+    "fp compare apart": "fp compare",
+}  # fmt: skip
 # Cycles of a usual core of about 2020, where none was measured.
 USUAL_LATENCY = {
     "fp add": 4.0, "fp add beside": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0,

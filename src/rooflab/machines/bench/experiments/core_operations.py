@@ -145,7 +145,10 @@ def _measured() -> CoreTiming:
         if width <= ir.vector_bytes():
             lanes = width // 8
             text, kind = _LESS_EXACT.replace("*", f"{lanes} x"), f"<{lanes} x double>"
-            items[f"convert{suffix}"] = ir.item(ir.chains(text, kind, 2, ir.APART), 4 * ir.APART)
+            # as many side by side as registers hold, or a pipe waits for those before; two a pass, as there and back
+            # twice is once for a compiler
+            apart = ir.APART if ir.vector_bytes() < _MASKED_BYTES else 2 * ir.APART
+            items[f"convert{suffix}"] = ir.item(ir.chains(text, kind, 1, apart), 2 * apart)
     items["integer"] = ir.item(ir.chains("add i64 {x}, %f|xor i64 {y}, %g", "i64", 4, 9), 72)
     items["integer mixed"] = ir.item(ir.least_of_sums(), 4 * ir.LEAST_OPERATIONS)
     for what in ("load", "store"):
@@ -358,5 +361,6 @@ def _turns(items: dict[str, ir.Item]) -> dict[str, float]:
 
 _LEAST = "fcmp olt double {x}, %f|select i1 {y}, double {x}, double %f"
 _OTHER_CHOSEN = "fcmp olt double {x}, %f|select i1 {y}, double %g, double {x}"
+_MASKED_BYTES = 64  # of vectors that come with twice as many registers
 _LESS_EXACT = "fptrunc <* double> {x} to <* float>|fpext <* float> {y} to <* double>"
 _ROUND_TRIP = "fptosi double {x} to i64|sitofp i64 {y} to double"
