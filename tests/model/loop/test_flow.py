@@ -137,7 +137,8 @@ def test_what_some_passes_run_takes_its_unit_in_these_alone():
 def test_a_sum_that_some_passes_add_to_waits_for_the_last_that_did():
     # in a quarter of the passes: 3 cycles of four
     quarter = int("0001" * (TURNS // 4), 2)
-    steps = [FlowStep("load", 1.0), FlowStep("fp add", 1.0, ((0, 0), *((1, n) for n in range(1, 9))), turns=quarter)]
+    sums = ((0, 0), *((1, n) for n in range(1, 9)))
+    steps = [FlowStep("load", 1.0), FlowStep("fp add", 1.0, sums, turns=quarter)]
     assert cycles(made(steps, slots=1)).each == pytest.approx(0.75, rel=0.05)
 
 

@@ -364,7 +364,9 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     if not run or loop.head not in run or not taken.passes[loop.head]:
         return _Waits()
     # each behind what leads to it: the compiler may write them in any order
-    inside = {label: [to for to in taken.function.blocks[label].following if to in loop.blocks] for label in labels}
+    inside = {
+        label: [to for to in taken.function.blocks[label].following if to in loop.blocks] for label in labels
+    }
     ordered = [label for label in control_flow.in_order(inside, loop.head) if label in run]
     held = [[_as_jump(each, taken) for each in taken.function.blocks[label].instructions] for label in ordered]
     head = sum(each.opcode == "phi" for each in held[0])

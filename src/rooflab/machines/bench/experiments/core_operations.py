@@ -145,8 +145,8 @@ def _measured() -> CoreTiming:
         if width <= ir.vector_bytes():
             lanes = width // 8
             text, kind = _LESS_EXACT.replace("*", f"{lanes} x"), f"<{lanes} x double>"
-            # as many side by side as registers hold, or a pipe waits for those before; two a pass, as there and back
-            # twice is once for a compiler
+            # as many side by side as registers hold, or a pipe waits for those before; once there and back a pass,
+            # as twice is once for a compiler
             apart = ir.APART if ir.vector_bytes() < _MASKED_BYTES else 2 * ir.APART
             items[f"convert{suffix}"] = ir.item(ir.chains(text, kind, 1, apart), 2 * apart)
     items["integer"] = ir.item(ir.chains("add i64 {x}, %f|xor i64 {y}, %g", "i64", 4, 9), 72)
