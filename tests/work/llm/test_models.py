@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
 
 import pytest
 
 from rooflab.errors import RooflabError, UnknownNameError
-from rooflab.work.llm import config, formats, models, precision
+from rooflab.work.llm import config, formats, models
 from rooflab.work.llm.architecture import Experts
 from rooflab.work.llm.mixers import Latent
 
@@ -96,68 +95,6 @@ def test_what_is_no_config(tmp_path: Path, text: str | None, words: str) -> None
     if text is not None:
         path.write_text(text)
     with pytest.raises(RooflabError, match=words):
-        models.model(path)
-
-
-def gguf(metadata: dict[str, object], tensors: dict[str, tuple[tuple[int, ...], int]]) -> bytes:
-    """A GGUF header with these entries, by ggml's docs/gguf.md."""
-
-    def text(value: str) -> bytes:
-        return struct.pack("<Q", len(value)) + value.encode()
-
-    out = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
-    for key, value in metadata.items():
-        out += text(key)
-        if isinstance(value, str):
-            out += struct.pack("<I", 8) + text(value)
-        elif isinstance(value, list):
-            out += struct.pack("<IIQ", 9, 8, len(value)) + b"".join(text(each) for each in value)
-        else:
-            assert isinstance(value, int)
-            out += struct.pack("<II", 4, value)
-    for name, (shape, sort) in tensors.items():
-        out += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
-        out += struct.pack("<IQ", sort, 0)
-    return out
-
-
-METADATA: dict[str, object] = {
-    "general.architecture": "llama", "general.name": "tiny", "llama.embedding_length": 64, "llama.block_count": 2,
-    "llama.attention.head_count": 4, "llama.attention.head_count_kv": 2, "llama.feed_forward_length": 128,
-    "tokenizer.ggml.tokens": ["a", "b", "c"],
-}  # fmt: skip
-TENSORS = {
-    "token_embd.weight": ((64, 3), 12),  # Q4_K
-    "output.weight": ((64, 3), 14),  # Q6_K
-    "blk.0.ffn_up.weight": ((64, 128), 12),
-    "blk.0.ffn_down.weight": ((128, 64), 14),
-    "blk.0.attn_q.weight": ((64, 64), 8),  # Q8_0
-}
-
-
-def test_a_gguf_header(tmp_path: Path) -> None:
-    path = tmp_path / "tiny.gguf"
-    path.write_bytes(gguf(METADATA, TENSORS))
-    model = models.model(path)
-    assert (model.name, model.layers, model.vocabulary, model.tied) == ("tiny", 2, 3, False)
-    found = precision.stored(model)
-    assert found.linear.bits == (4.5 + 6.5625) / 2  # as many weights in each
-    assert found.attention.bits == 8.5
-    assert found.head.bits == 6.5625
-
-
-@pytest.mark.parametrize("cut", [6, 30, 120, 400])
-def test_a_cut_gguf_file_is_one_line(tmp_path: Path, cut: int) -> None:
-    path = tmp_path / "cut.gguf"
-    path.write_bytes(gguf(METADATA, TENSORS)[:cut])
-    with pytest.raises(RooflabError, match=r"cut.gguf: (damaged or )?cut off within its header"):
-        models.model(path)
-
-
-def test_a_gguf_file_of_no_known_architecture(tmp_path: Path) -> None:
-    path = tmp_path / "new.gguf"
-    path.write_bytes(gguf({**METADATA, "general.architecture": "quen3"}, TENSORS))
-    with pytest.raises(RooflabError, match=r"unknown model_type of .*new.gguf 'quen3'; did you mean qwen3"):
         models.model(path)
 
 

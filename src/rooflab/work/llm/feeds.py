@@ -99,10 +99,11 @@ def _shared(fields: Fields, inner: int) -> int:
 
 
 def _step(family: Family, fields: Fields, number: int) -> Mlp | Experts:
-    """Of Step 3.5: experts in the layers that a list names; all from the fourth where none does."""
+    """Of Step 3.5: experts in the layers that a list names; all but the first few where none does."""
     listed, kind = fields.get("moe_layers_enum"), fields.kind(number, ("mlp_layer_types",))
     named = listed.split(",") if isinstance(listed, str) else listed
-    sparse = number > 2 if named is None else number in [int(each) for each in named]
+    first = fields.count("first_k_dense_replace", 3)
+    sparse = number >= first if named is None else number in [int(each) for each in named]
     if kind == "dense" or (kind is None and not sparse):
         return Mlp(fields.size("intermediate_size"))
     return Experts(
@@ -155,7 +156,7 @@ def _nemotron(family: Family, fields: Fields, number: int) -> Mlp | Experts | No
     if kind != "moe":
         return None
     return Experts(
-        count=fields.size("n_routed_experts"),
+        count=fields.size("num_local_experts"),
         chosen=fields.size("num_experts_per_tok"),
         inner=fields.size("moe_intermediate_size"),
         gated=False,
@@ -231,7 +232,9 @@ def _gemma4(family: Family, fields: Fields, number: int) -> Mlp | Experts:
 
 
 def _jamba(family: Family, fields: Fields, number: int) -> Mlp | Experts:
-    if number % fields.size("expert_layer_period", 2) != fields.count("expert_layer_offset", 1):
+    kind = fields.kind(number, ("mlp_layer_types",))
+    dense = number % fields.size("expert_layer_period", 2) != fields.count("expert_layer_offset", 1)
+    if dense if kind is None else kind == "dense":
         return Mlp(fields.size("intermediate_size"))
     return Experts(
         count=fields.size("num_local_experts", 16),
@@ -255,7 +258,8 @@ def _granite(family: Family, fields: Fields, number: int) -> Mlp | Experts:
 def _ernie(family: Family, fields: Fields, number: int) -> Mlp | Experts:
     inner, of_images = _two_inner(fields)
     fields = _of_text(fields)
-    first, last = fields.count("moe_layer_start_index", 1), fields.get("moe_layer_end_index")
+    first = fields.count("first_k_dense_replace", 1)
+    first, last = fields.count("moe_layer_start_index", first), fields.get("moe_layer_end_index")
     past = isinstance(last, int) and 0 <= last < number
     dense = number < first or past or (number + 1) % fields.size("moe_layer_interval", 1) > 0
     kind = fields.kind(number, ("mlp_layer_types",))
@@ -266,7 +270,7 @@ def _ernie(family: Family, fields: Fields, number: int) -> Mlp | Experts:
         count=fields.size("num_local_experts"),
         chosen=fields.size("num_experts_per_tok", fields.size("moe_k", 6)),
         inner=inner,
-        shared=inner * fields.count("moe_num_shared_experts"),
+        shared=inner * fields.count("n_shared_experts"),
         image_inner=of_images,
     )
 

@@ -48,11 +48,8 @@ def chosen(fields: Fields, number: int, part: str) -> Fields | None:
 
 def _chosen_attention(family: Family, word: str, fields: Fields, number: int) -> Attention | None:
     """Of Nemotron-NAS: so many heads of queries share one of keys and values, or nothing attends."""
-    if not isinstance(fields.get("block_configs"), list):  # DeciLM-7B: heads of keys and values by layer
-        shared = fields.listed("num_key_value_heads_per_layer", number)
-        made = attention_of(family, word, fields, number)
-        own = made.kv_heads if shared is None else shared
-        return dataclasses.replace(made, kv_heads=own)
+    if not isinstance(fields.get("block_configs"), list):  # DeciLM-7B
+        return attention_of(family, word, fields, number)
     found = chosen(fields, number, "attention")
     if found is None:
         return None
@@ -78,6 +75,7 @@ def attention_of(family: Family, word: str, fields: Fields, number: int) -> Atte
             )
         size = hidden // heads
     kv_heads = fields.maybe(f"{own}num_key_value_heads") or fields.maybe("num_key_value_heads")
+    kv_heads = fields.listed("num_key_value_heads_per_layer", number) or kv_heads  # DeciLM-7B, GGUF files
     values = fields.maybe(f"{own}v_head_dim") or fields.maybe("v_head_dim") if word == "mimo_v2_flash" else size
     if word == "falcon" and not fields.flag("new_decoder_architecture"):
         kv_heads = 1 if fields.flag("multi_query", True) else heads

@@ -37,11 +37,14 @@ def mixer_of(family: Family, word: str, fields: Fields, number: int) -> Recurren
     if family.mixer == "bamba" and not _attends(fields, number):
         inner = fields.size("mamba_expand", 2) * fields.size("hidden_size")
         return _mamba2(fields, inner, fields.size("mamba_n_heads"), bias=fields.flag("mamba_proj_bias"))
-    if family.mixer == "jamba" and number % fields.size("attn_layer_period", 8) != fields.count(
-        "attn_layer_offset", 4
-    ):
-        return _mamba(word, fields)
-    return None
+    return _mamba(word, fields) if family.mixer == "jamba" and not _jamba_attends(fields, number) else None
+
+
+def _jamba_attends(fields: Fields, number: int) -> bool:
+    """Whether a layer of Jamba attends: by its kind, or one of each so many."""
+    if fields.kind(number) is not None:
+        return _attends(fields, number)
+    return number % fields.size("attn_layer_period", 8) == fields.count("attn_layer_offset", 4)
 
 
 def beside_of(family: Family, fields: Fields) -> Recurrent | None:
@@ -96,10 +99,8 @@ def _is_lightning(fields: Fields, number: int) -> bool:
 
 
 def _is_linear(fields: Fields, number: int) -> bool:
-    kind = fields.kind(number)
-    if kind is not None:
-        return kind == "linear_attention"
-    return (number + 1) % fields.size("full_attention_interval", 4) != 0
+    kind, every = fields.kind(number), fields.size("full_attention_interval", 4)
+    return (number + 1) % every != 0 if kind is None else kind == "linear_attention"
 
 
 def _attends(fields: Fields, number: int) -> bool:
