@@ -120,16 +120,20 @@ class Known(NamedTuple):
     times: dict[tuple, list[tuple[float, float]]]
 
     def may_be(self, row: dict[str, str], clients: float, listed: list[Pools]) -> list[Pools]:
-        """The runs of `listed` that a row may be of: more clients of the same copies never had tokens sooner."""
+        """The runs of `listed` that a row may be of, with drafts or without: more clients never had tokens sooner.
+
+        Copies that differ otherwise are not told apart so: their times differ by less than those measured again.
+        """
         took = float(row["silicon_tpot_ms"])
-        fits = [
-            each for each in listed
+        kinds = {
+            each.drafts > 0
+            for each in listed
             if all(
                 (many <= clients or ms * _AGAIN >= took) and (many >= clients or ms <= took * _AGAIN)
                 for many, ms in self.times.get(_run(row, each), ())
             )
-        ]  # fmt: skip
-        return fits or listed
+        }
+        return [each for each in listed if (each.drafts > 0) in kinds] or listed
 
 
 def known(rows: Iterable[dict[str, str]], below: dict[tuple[str, ...], float]) -> Known:
