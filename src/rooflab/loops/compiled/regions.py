@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -133,9 +134,10 @@ def _counted(
     most = 1 + max(len(each.inner) for each in found)
     # each number that is summed up before it is first set
     passes = "".join(f"\n{_PASSES}{number} = 0" for number in range(1, most))
-    marked.body[:0] = ast.parse(f"{_SO_FAR} = np.zeros((2, {most}))\nrl_work = 0.0\nrl_trip = 0{passes}").body
+    marked.body[:0] = ast.parse(f"{_SO_FAR} = rl_room(2, {most})\nrl_work = 0.0\nrl_trip = 0{passes}").body
     module = ast.fix_missing_locations(ast.Module([marked], []))
-    known: dict[str, Any] = {**scope, "np": np, "rl_close": _close}
+    room, close = _helpers()
+    known: dict[str, Any] = {**scope, "rl_room": room, "rl_close": close}
     exec(compile(module, "<loops over prange, marked>", "exec"), known)
     function = njit(nogil=True, error_model="numpy")(known[marked.name])
     notes = np.zeros((len(found), most, _LONGEST + len(THREADS)))
@@ -207,13 +209,11 @@ def _region_of(node: ast.For, found: list[_Found], names: set[str]) -> Iterator[
     noted = "\n".join(f"{_SO_FAR}[rl_trip, {n}] = {each}" for n, each in enumerate(["rl_work", *passes]))
     node.body[:0] = ast.parse(f"{noted}\nrl_trip += 1").body
     count = f"rl_count = len({ast.unparse(node.iter)})"
-    room = f"if rl_count >= len({_SO_FAR}):\n    {_SO_FAR} = np.zeros((2 * rl_count, {_SO_FAR}.shape[1]))"
+    room = f"if rl_count >= len({_SO_FAR}):\n    {_SO_FAR} = rl_room(2 * rl_count, {_SO_FAR}.shape[1])"
     zeros = "\n".join(f"{each} = 0" for each in passes)
     yield from ast.parse(f"{count}\n{room}\nrl_work = 0.0\nrl_trip = 0\n{zeros}").body
     yield node
-    # numbers that numba does not take for constants: it would compile what is called for each
-    given = f"max(rl_trip, 0), min({len(inner)}, len({_NOTES}[{number}]) - 1)"
-    yield from ast.parse(f"{noted}\nrl_close({_NOTES}[{number}], {_SO_FAR}, {given})").body
+    yield from ast.parse(f"{noted}\nrl_close({_NOTES}, {number}, {_SO_FAR}, rl_trip, {len(inner)})").body
 
 
 def _weighed(loop: ast.For | ast.While, counted: list[ast.For | ast.While]) -> None:
@@ -246,9 +246,22 @@ def _own(node: ast.AST, inner: list[ast.For | ast.While]) -> Iterator[ast.AST]:
         yield from _own(child, inner)
 
 
-@njit(nogil=True, cache=True)
-def _close(notes: np.ndarray, so_far: np.ndarray, trips: int, loops: int) -> None:
-    """Add a run of the loop to its notes: `so_far[k]` is the work and the passes before trip k, the last all."""
+@functools.cache
+def _helpers() -> tuple[Any, Any]:
+    """`_room` and `_close`, compiled once for all loops: what they use of numba takes longer than most loops do."""
+    room = njit("float64[:, ::1](int64, int64)", nogil=True, cache=True)(_room)
+    close = njit("void(float64[:, :, ::1], int64, float64[:, ::1], int64, int64)", nogil=True, cache=True)(_close)
+    return room, close
+
+
+def _room(trips: int, numbers: int) -> np.ndarray:
+    """Room for what is noted at the start of each trip."""
+    return np.zeros((trips, numbers))
+
+
+def _close(every: np.ndarray, number: int, so_far: np.ndarray, trips: int, loops: int) -> None:
+    """Add a run of a loop to its notes: `so_far[k]` is the work and the passes before trip k, the last all."""
+    notes = every[number]
     notes[0, _ENTRIES] += 1
     notes[0, _TRIPS] += trips
     for each in range(1 + loops):
