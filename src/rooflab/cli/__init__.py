@@ -64,6 +64,8 @@ def main() -> NoReturn:
             err=True,
         )
         code = BAD_INPUT
+    # all of it goes with the process: what refers to itself need not be looked for once more
+    gc.freeze()
     sys.exit(code)
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import ast
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rooflab.errors import RooflabError
-from rooflab.loops import prange_lines
+from rooflab.loops import beside, prange_lines
 from rooflab.loops.compiled import kept_code, regions, remarks, summary
-from rooflab.loops.compiled.ahead import Ahead, is_worth_it
+from rooflab.loops.compiled.ahead import Ahead, Copied, Meanwhile
 from rooflab.loops.compiled.runs import on_one_core, on_threads, once_more
 from rooflab.loops.compiled.time import (
+    Compiled,
     build,
     compile_error,
     plain_python,
@@ -47,6 +49,7 @@ _SAME_SETS = "lines map to the same sets, as with a power-of-two row stride; pad
 _ENDS = 16  # lines that the ends of arrays and rows may share with nothing: no conflicts
 _PROFILED_S = 10.0  # a count that took longer is not followed by a profile, which takes some times as long
 _PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results
+_ALONE, _TEAM = "profile of one core", "profile of a team"  # what a copy of this process is given to do
 CONVENTIONS = (
     "FLOP: as the source says them, of what is asked for, complex numbers by their parts; a multiply-add is 2, a"
     " comparison, negation or minimum 1, exp and the like 1 (special); whole numbers and indices none",
@@ -92,15 +95,33 @@ def report(
             begun.end()
 
 
-def _begun(loop: Understood) -> Ahead | None:
+def _begun(loop: Understood) -> Meanwhile | None:
     """What compiles the loop meanwhile; None where that was done before, or there is no second core for it."""
-    if not is_worth_it():
+    if not beside.has_second_core():
         return None
     compiled, spread = build(loop), texts(loop).parallel
     if summary.is_found(loop, compiled):
         return None
+    path, values = compiled.module.__file__, loop.arguments.values
+    if beside.is_worth_it(sum(each.nbytes for each in loop.arguments.arrays().values())):
+        more: dict[str, Callable[[], object]] = {
+            _ALONE: lambda: _of_one_core(loop, compiled),
+            _TEAM: lambda: _of_team(loop, compiled),
+        }
+        # of threads a copy has none: where they have begun, no team runs in it
+        tasks = [_ALONE] if compiled.parallel is None or thread_teams.have_begun() else [_ALONE, _TEAM]
+        return Copied(compiled.serial, compiled.parallel, path, values, {name: more[name] for name in tasks})
     module = None if spread is None else generated_files.module(spread.stem, spread.text).__file__
-    return Ahead(compiled.module.__file__, module, loop.arguments.values)
+    return Ahead(path, module, values)
+
+
+def _of_one_core(loop: Understood, compiled: Compiled, counted_s: float = 0.0) -> _Profiled:
+    return profiled(compiled.serial, loop.arguments.copied(), counted_s)
+
+
+def _of_team(loop: Understood, compiled: Compiled, counted_s: float = 0.0) -> _Profiled:
+    assert compiled.parallel is not None
+    return profiled(compiled.parallel, loop.arguments.copied(), counted_s, team=thread_teams.most())
 
 
 def _report(
@@ -113,7 +134,7 @@ def _report(
     fastmath: bool,
     profile: bool,
     why: bool,
-    begun: Ahead | None,
+    begun: Meanwhile | None,
 ) -> LoopReport:
     read = loop.source
     try:
@@ -185,6 +206,9 @@ def classified_conflicts(simulation: Simulation) -> list[str]:
                 f" {worst.name}: {_SAME_SETS}"
             )
     return sentences
+
+
+_Profiled = tuple[tuple[CoreLoop, ...], tuple[str, ...]]  # loops, and what is to be said
 
 
 class Findings(NamedTuple):
@@ -265,7 +289,7 @@ def conflicts(static: Static, simulation: Simulation) -> list[str]:
     return sentences
 
 
-def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Ahead | None) -> _Run:
+def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Meanwhile | None) -> _Run:
     """The compiled code, the times, what prange ran over, and how the results compare."""
     read, types, arguments = loop
     compiled = build(loop)
@@ -277,38 +301,56 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Ahead 
         findings += _check_python(read, arguments, wanted)
     fresh = steered_by_data(read, types)
     text = texts(loop)
-    # what takes no time first: the other process then has that long to end
-    loops, said = profiled(compiled.serial, arguments.copied(), counted.outcome.seconds)
+    counted_s = counted.outcome.seconds
+    loops, said = _done(begun, _ALONE, counted_s) or _of_one_core(loop, compiled, counted_s)
     code = summary.examine(loop, compiled, counted, begun=begun)
-    if begun is not None:
-        begun.compiled()
-        begun.end()
     alone, team = kept_code.ready(text.serial, arguments.values), None
-    runs = on_one_core(alone, arguments, caches, fresh)
+    with _still(begun):
+        runs = on_one_core(alone, arguments, caches, fresh)
     parallel, spread, of_team, taken = compiled.verdict.reason, (), (), ()
     if compiled.parallel is not None and text.parallel is not None:
-        summed = counted.simulation.accesses
-        several, refused, compared = _spread(compiled.parallel, text.parallel, arguments, wanted, fresh, summed)
+        tree, summed = compiled.verdict.tree, counted.simulation.accesses
+        if begun is not None:
+            begun.compiled()
+        with _still(begun):
+            several, refused, compared = _spread(
+                compiled.parallel, text.parallel, arguments, wanted, fresh, summed
+            )
         findings += compared
         runs += several
         parallel = refused or parallel
         team = kept_code.ready(text.parallel, arguments.values) if several else None
-        if not refused and compiled.verdict.tree is not None:
-            scope: dict[str, Any] = {}
-            exec(generated_files.preamble(read), scope)
-            counted_trips = {each.line: each.trips for each in count.loops(counted)}
-            others = frozenset(name for name, known in read.modules.items() if known == "prange")
-            spread = regions.of_tree(compiled.verdict.tree, scope, arguments.copied, others, counted_trips)
-            found, _ = profiled(
-                compiled.parallel, arguments.copied(), counted.outcome.seconds, team=thread_teams.most()
-            )
+        if not refused and tree is not None:
+            spread = _regions(loop, tree, counted)
+            found, _ = _done(begun, _TEAM, counted_s) or _of_team(loop, compiled, counted_s)
             most = max((each.threads for each in several), default=1)
-            taken = prange_lines.of(loop, compiled.verdict.tree, spread, most, counted.simulation)
-            of_team = _of_source(found, loop, compiled.parallel, compiled.verdict.tree)
+            taken = prange_lines.of(loop, tree, spread, most, counted.simulation)
+            of_team = _of_source(found, loop, compiled.parallel, tree)
+    if begun is not None:
+        begun.end()
     # all that was compiled and profiled lies between both
     runs = once_more(runs, alone, team, arguments, fresh)
     own_loops = _of_source(loops, loop, compiled.serial)
     return _Run(code, runs, parallel, findings + Findings(warnings=said), own_loops, spread, of_team, taken)
+
+
+def _done(begun: Meanwhile | None, what: str, counted_s: float) -> _Profiled | None:
+    """The profile that was made meanwhile; None where it is ours to make, or the count took too long for one."""
+    return None if begun is None or counted_s > _PROFILED_S else begun.result(what)
+
+
+def _still(begun: Meanwhile | None) -> AbstractContextManager[None]:
+    """While it lasts, nothing is compiled beside this process."""
+    return nullcontext() if begun is None else begun.still()
+
+
+def _regions(loop: Understood, tree: ast.FunctionDef, counted: count.Counted) -> tuple[Region, ...]:
+    """How the loops over prange of `tree` divide among threads."""
+    scope: dict[str, Any] = {}
+    exec(generated_files.preamble(loop.source), scope)
+    trips = {each.line: each.trips for each in count.loops(counted)}
+    others = frozenset(name for name, known in loop.source.modules.items() if known == "prange")
+    return regions.of_tree(tree, scope, loop.arguments.copied, others, trips)
 
 
 def profiled(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import numpy as np
@@ -73,11 +74,14 @@ def test_where_no_process_can_be_begun_nothing_is_said_and_the_report_is_the_sam
     )
 
 
-def test_it_is_ended_whatever_happens(loop, monkeypatch):
+@pytest.mark.parametrize("copied", [False, True])
+def test_it_is_ended_whatever_happens(loop, monkeypatch, copied):
     ended = []
-    end = ahead.Ahead.end
-    monkeypatch.setattr(ahead.Ahead, "end", lambda self: ended.append(self._process) or end(self))
-    monkeypatch.setattr(examine, "is_worth_it", lambda: True)
+    kind = ahead.Copied if copied else ahead.Ahead
+    end = kind.end
+    monkeypatch.setattr(kind, "end", lambda self: ended.append(_pid(self)) or end(self))
+    monkeypatch.setattr(examine.beside, "has_second_core", lambda: True)
+    monkeypatch.setattr(examine.beside, "is_worth_it", lambda nbytes: copied)
 
     def fails(*_, **__):
         raise KeyboardInterrupt
@@ -86,10 +90,50 @@ def test_it_is_ended_whatever_happens(loop, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         examine.report(loop, CACHES)
     assert len(ended) == 1
-    assert ended[0].poll() is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(ended[0], 0)
+
+
+def _pid(begun):
+    return begun._copy._pid if isinstance(begun, ahead.Copied) else begun._process.pid
+
+
+def test_a_copy_of_the_process_gives_the_same_report_as_this_process_alone(loop, monkeypatch, tmp_path):
+    made = []
+    begin = ahead.Copied.__init__
+    monkeypatch.setattr(ahead.Copied, "__init__", lambda self, *more: made.append(self) or begin(self, *more))
+    monkeypatch.setattr(examine.beside, "has_second_core", lambda: True)
+    monkeypatch.setattr(examine.beside, "is_worth_it", lambda nbytes: True)
+    beside = examine.report(loop, CACHES)
+    assert len(made) == 1
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    monkeypatch.setattr(examine.beside, "has_second_core", lambda: False)
+    alone = examine.report(loop, CACHES)
+    assert len(made) == 1
+    for name in ("core_loops", "team_loops", "code", "regions", "flop_by", "checks", "parallel", "warnings"):
+        assert getattr(beside, name) == getattr(alone, name), name
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux copies it")
+def test_a_copy_hands_over_code_and_remarks_as_a_new_process_does(loop):
+    serial, _ = paths(loop)
+    compiled = time.build(loop)
+    begun = ahead.Copied(compiled.serial, compiled.parallel, serial, loop.arguments.values, {"more": lambda: 7})
+    try:
+        begun.compiled()
+        compiled.parallel(*loop.arguments.copied())
+        assert sum(compiled.parallel.stats.cache_hits.values()) == 1
+        said = remarks.of(loop.source, serial, "serial", loop.arguments.values, begun)
+        assert begun._copy.done(("more",))
+        assert begun.result("more") == 7
+    finally:
+        begun.end()
+    assert said == remarks.of(loop.source, serial, "serial", loop.arguments.values)
+    assert any("reorder" in each.text for each in said)
 
 
 def test_one_core_compiles_alone(loop, monkeypatch):
-    monkeypatch.setattr(examine, "is_worth_it", lambda: False)
+    monkeypatch.setattr(examine.beside, "has_second_core", lambda: False)
     monkeypatch.setattr(examine, "Ahead", None)
+    monkeypatch.setattr(examine, "Copied", None)
     assert examine.report(loop, CACHES).complete

@@ -248,7 +248,7 @@ def _own(node: ast.AST, inner: list[ast.For | ast.While]) -> Iterator[ast.AST]:
 
 @functools.cache
 def _helpers() -> tuple[Any, Any]:
-    """`_room` and `_close`, compiled once for all loops: what they use of numba takes longer than most loops do."""
+    """`_room` and `_close`, compiled once for all loops: what they use takes numba longer than most loops do."""
     room = njit("float64[:, ::1](int64, int64)", nogil=True, cache=True)(_room)
     close = njit("void(float64[:, :, ::1], int64, float64[:, ::1], int64, int64)", nogil=True, cache=True)(_close)
     return room, close

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rooflab.loops.compiled.ahead import Ahead
+from rooflab.loops.compiled.ahead import Ahead, Meanwhile
 from rooflab.loops.read.source import Source
 
 _REMARK = re.compile(
@@ -28,7 +28,9 @@ class Remark(NamedTuple):
     text: str
 
 
-def of(source: Source, path: str, name: str, values: Sequence[Any], begun: Ahead | None = None) -> list[Remark]:
+def of(
+    source: Source, path: str, name: str, values: Sequence[Any], begun: Meanwhile | None = None
+) -> list[Remark]:
     """The remarks on function `name` of the generated file `path`, made of `source`, called with `values`.
 
     Empty where the compiler cannot be asked in a process of its own; rules then say what is likely.

@@ -12,7 +12,7 @@ import msgspec
 import numba
 
 from rooflab.loops.compiled import ahead, any_order, llvm_ir, remarks, time, vectorisation, with_lines
-from rooflab.loops.compiled.ahead import Ahead
+from rooflab.loops.compiled.ahead import Meanwhile
 from rooflab.loops.lowered import lower
 from rooflab.loops.read.access_patterns import Patterns
 from rooflab.loops.read.arguments import Arguments
@@ -43,7 +43,7 @@ def examine(
     *,
     fastmath: bool = False,
     why: bool = True,
-    begun: Ahead | None = None,
+    begun: Meanwhile | None = None,
 ) -> Code | None:
     """The compiled innermost loop; None where the IR shows none.
 
@@ -136,7 +136,7 @@ def _found(
     compiled: time.Compiled,
     rows: bool,
     asked: tuple[bool, bool],
-    begun: Ahead | None = None,
+    begun: Meanwhile | None = None,
 ) -> _Found:
     """What the IR says; `asked`: of a loop that is not vectorised also with sums in any order, and remarks."""
     path = _path(arguments, compiled, asked)
@@ -161,7 +161,7 @@ def _found(
 
 
 def _loops(
-    compiled: time.Compiled, arguments: Arguments, *, fastmath: bool, begun: Ahead | None = None
+    compiled: time.Compiled, arguments: Arguments, *, fastmath: bool, begun: Meanwhile | None = None
 ) -> tuple[llvm_ir.InnerLoop, ...]:
     types = tuple(numba.typeof(value) for value in arguments.values)
     found = None if fastmath else with_lines.optimised(compiled.serial, types)

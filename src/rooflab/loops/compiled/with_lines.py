@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from numba.core.codegen import JITCodeLibrary
@@ -60,8 +62,9 @@ def with_lines(dispatcher: Any) -> Any:
     return dispatcher
 
 
-def code_only_of(*names: str) -> None:
-    """From now on in this process, numba makes machine code of functions of these `names` alone.
+@contextmanager
+def code_only_of(*names: str) -> Iterator[None]:
+    """While it lasts, numba makes machine code of functions of these `names` alone.
 
     What they are made of (the bodies of loops over prange, numba's own functions) is linked into theirs as IR.
     """
@@ -82,6 +85,10 @@ def code_only_of(*names: str) -> None:
         return executable(self, library, *more) if library.name in names else f"{next(numbers)}".join
 
     library._finalize_final_module, context.get_executable = finalized, callable_of
+    try:
+        yield
+    finally:
+        library._finalize_final_module, context.get_executable = finalize, executable
 
 
 def optimised(function: Any, types: tuple[Any, ...]) -> Optimised | None:

@@ -9,10 +9,10 @@ import msgspec
 
 from rooflab.errors import RooflabError
 from rooflab.loops import again
+from rooflab.loops.beside import Beside
 from rooflab.loops.read.understood import Understood
 from rooflab.machines.cache_levels import Chosen
 from rooflab.model.loop import placement, times, waiting
-from rooflab.remedies.loops.beside import Beside
 from rooflab.types.advice import Effort, Price
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import LoopReport, Predicted

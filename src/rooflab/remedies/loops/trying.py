@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from rooflab.loops import again
+from rooflab.loops import again, beside
 from rooflab.loops.compiled import time
 from rooflab.remedies import WORTH
-from rooflab.remedies.loops import beside
 from rooflab.remedies.loops.case import Case, Change, State, Unasked, examined, to_count, to_run
 from rooflab.remedies.loops.rules import RULES, Rule
 from rooflab.types.loop import Predicted
@@ -146,7 +145,8 @@ def _beside(
             runs[to_run(state)] = functools.partial(_prepare, changes[number], state, case)
             if not asked[number][0].run_first:
                 counts[to_count(state)] = functools.partial(examined, state, case)
-    copy = beside.Beside(runs | counts)
+    tasks = runs | counts
+    copy = beside.Beside(tasks, ours=list(tasks)[:1])
     try:
         yield case._replace(beside=copy), states
     finally:

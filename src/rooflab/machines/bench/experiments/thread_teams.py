@@ -39,6 +39,13 @@ def most() -> int:
     return int(asked or max(1, here))
 
 
+def have_begun() -> bool:
+    """Whether numba has begun its threads in this process."""
+    parallel = sys.modules.get("numba.np.ufunc.parallel")
+    # private, and nothing else says so; where it is called otherwise by now, they may have begun
+    return parallel is not None and bool(getattr(parallel, "_is_initialized", True))
+
+
 def can_pin() -> bool:
     """Whether threads can be kept on CPUs here."""
     return sys.platform == "linux"
