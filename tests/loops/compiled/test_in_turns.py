@@ -47,7 +47,7 @@ def test_turns_are_bounded(monkeypatch):
 
 def test_what_takes_long_has_two_turns(monkeypatch):
     counts = steered(monkeypatch, {"a": [3.0, 2.0, 1.0]})
-    monkeypatch.setattr(time, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(time, "TURNS_S", 0.0)
     assert time.in_turns([("a", None, False)]) == [2.0]
     assert counts == {"a": 2}
 

@@ -33,6 +33,7 @@ WARM_RUN_S, WARM_S = 5e-4, 0.06  # of a round; of all of them, as many again twi
 LEAST_ROUNDS, MOST_ROUNDS = 5, 100
 FEWEST_ROUNDS = 3  # of a part of them
 LEAST_TURNS, MOST_TURNS, TURN_S = 3, 10, 0.003
+TURNS_S = 0.3  # of all of them: what takes long is called often enough in that
 LONG_S = 0.05  # of a call beside which the filling of caches is nothing
 _ALIKE = 1.02  # turns that differ by less took equally long
 # How numba writes the types of a store that it cannot do.
@@ -317,7 +318,7 @@ def in_turns(loops: Sequence[tuple[Callable[..., Any], Copies, bool]]) -> list[f
     """
     timed = [_turn(*each) for each in loops]
     seconds: list[list[float]] = [[] for _ in loops]
-    until = time.perf_counter() + PATIENCE_S
+    until = time.perf_counter() + TURNS_S
     while len(seconds[0]) < 2 or (
         time.perf_counter() < until
         and (len(seconds[0]) < LEAST_TURNS or (len(seconds[0]) < MOST_TURNS and not all(map(_confirmed, seconds))))

@@ -137,16 +137,17 @@ def _beside(
         return
     changes = {number: change for number in chosen if isinstance(change := asked[number][1], Change)}
     states = {number: change.apply(case.state) for number, change in changes.items()}
-    runs: dict[beside.Key, Callable[[], object]] = {}
-    counts: dict[beside.Key, Callable[[], object]] = {}
-    for number, state in states.items():
-        # of one that only a run tells of, most are not counted
-        if state is not None:
-            runs[to_run(state)] = functools.partial(_prepare, changes[number], state, case)
-            if not asked[number][0].run_first:
-                counts[to_count(state)] = functools.partial(examined, state, case)
-    tasks = runs | counts
-    copy = beside.Beside(tasks, ours=list(tasks)[:1])
+    tasks: list[tuple[float, beside.Key, Callable[[], object]]] = []
+    for place, (number, state) in enumerate(states.items()):
+        if state is None:
+            continue
+        tasks.append((place, to_run(state), functools.partial(_prepare, changes[number], state, case)))
+        # whether it is counted its run decides, which is at hand once the next two are ready to be run;
+        # of those that only a run tells of, most are not
+        if not asked[number][0].run_first:
+            tasks.append((place + 1.5, to_count(state), functools.partial(examined, state, case)))
+    ordered = {key: task for _, key, task in sorted(tasks, key=lambda each: each[0])}
+    copy = beside.Beside(ordered, ours=list(ordered)[:1])
     try:
         yield case._replace(beside=copy), states
     finally:

@@ -52,7 +52,7 @@ class Streams:
     def __init__(self, *rates):
         self.rates, self.read_so_far = list(rates), []
 
-    def __call__(self, machine):
+    def __call__(self, machine, allowed):
         return self
 
     def __enter__(self):
@@ -143,6 +143,17 @@ def test_only_looks_of_as_many_threads_as_were_swept_count(streams):
         assert read.read_so_far == [("all", [4, 16, 32])]
 
 
+def test_between_runs_of_a_team_whose_first_thread_keeps_to_one_cpu_the_team_is_read_all_the_same(
+    streams, monkeypatch
+):
+    read = streams(1e10)
+    with levels_now.Watch(machine(16.0, scope="all", threads=2), 30 * MIB) as watch:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1}, raising=False)
+        watch.look(2)
+        assert len(watch.readings("all", 15 * MIB)) == 3
+    assert read.read_so_far == [("all", [4, 16, 32])]
+
+
 def test_what_was_not_foreseen_is_read_afterwards_in_several_moments(streams):
     read = streams(1e10, 2e10)
     with levels_now.Watch(machine(16.0), 0.5 * MIB) as watch:
@@ -161,7 +172,7 @@ def test_what_another_process_has_seen_is_taken_over(streams):
 
 
 def test_where_memory_is_short_nothing_is_read(monkeypatch):
-    def refused(machine):
+    def refused(machine, allowed):
         raise MemoryError
 
     monkeypatch.setattr(levels_now, "_Streams", refused)

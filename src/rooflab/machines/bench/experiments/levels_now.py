@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -54,7 +54,8 @@ class Watch:
         machine: measured on this host.
         nbytes: that the loop is expected to go through.
         """
-        self._machine, self._nbytes = machine, nbytes
+        # asked for now: between the runs of a team, the thread that calls is kept on one of them
+        self._machine, self._nbytes, self._allowed = machine, nbytes, _allowed()
         self._streams: _Streams | None = None
         self._taken: Seen = {}
         self._stack = ExitStack()
@@ -87,7 +88,10 @@ class Watch:
 
         What was not foreseen is read now, in a few moments.
         """
-        curve, wanted = self._machine.curve(STREAMS, scope), _places_of(self._machine, scope, nbytes)
+        curve, wanted = (
+            self._machine.curve(STREAMS, scope),
+            _places_of(self._machine, scope, nbytes, self._allowed),
+        )
         if curve is None or not wanted:
             return ()
         taken = self._taken.get(scope, {})
@@ -105,7 +109,7 @@ class Watch:
         return tuple(found)
 
     def _look(self, scope: Scope, nbytes: float) -> None:
-        places = {(STREAMS, int(each)) for each in _places_of(self._machine, scope, nbytes)}
+        places = {(STREAMS, int(each)) for each in _places_of(self._machine, scope, nbytes, self._allowed)}
         if not places:
             return
         rows = _rows_of(self._machine, scope, nbytes)
@@ -113,7 +117,7 @@ class Watch:
             places.add((ROWS, rows))
         try:
             if self._streams is None:
-                self._streams = self._stack.enter_context(_Streams(self._machine))
+                self._streams = self._stack.enter_context(_Streams(self._machine, self._allowed))
             found = self._streams.read(scope, places)
         except (MemoryError, OSError, RooflabError):
             # nothing is read where memory or threads are short: what was measured stands
@@ -124,12 +128,12 @@ class Watch:
 class _Streams:
     """Threads that stream through memory of their own; use as a context manager."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._cpus: dict[Scope, list[int]] = {scope: _cpus(machine, scope) for scope in _SCOPES}
+    def __init__(self, machine: Machine, allowed: Sequence[int]) -> None:
+        self._cpus: dict[Scope, list[int]] = {scope: _cpus(machine, scope, allowed) for scope in _SCOPES}
         most: dict[int, int] = {}
         for scope, cpus in self._cpus.items():
             # the largest is the same however much a loop goes through
-            places = _places_of(machine, scope, math.inf)
+            places = _places_of(machine, scope, math.inf, allowed)
             for cpu in cpus if places else ():
                 most[cpu] = max(most.get(cpu, 0), int(max(places)))
         last = last_cache(machine)
@@ -183,19 +187,24 @@ class _Streams:
             self._pinned.call(cpu, lambda: self._arenas.by_cpu[cpu].touch(before, nbytes - before))
 
 
-def _cpus(machine: Machine, scope: Scope) -> list[int]:
+def _allowed() -> list[int]:
+    """The CPUs that the calling thread may use; empty where that is not known."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def _cpus(machine: Machine, scope: Scope, allowed: Sequence[int]) -> list[int]:
     """Those that a sweep is repeated on; empty where there is none, or too few of them."""
     curve = machine.curve(STREAMS, scope)
-    if curve is None or not hasattr(os, "sched_getaffinity"):
+    if curve is None:
         return []
     threads = (curve.threads or 1) if scope == "all" else 1
-    cpus = sorted(os.sched_getaffinity(0))[:threads]
+    cpus = list(allowed[:threads])
     return cpus if len(cpus) == threads else []
 
 
-def _places_of(machine: Machine, scope: Scope, nbytes: float) -> list[float]:
+def _places_of(machine: Machine, scope: Scope, nbytes: float, allowed: Sequence[int]) -> list[float]:
     curve, last = machine.curve(STREAMS, scope), last_cache(machine)
-    if curve is None or last is None or not _cpus(machine, scope):
+    if curve is None or last is None or not _cpus(machine, scope, allowed):
         return []
     return _places(machine, last, curve, nbytes)
 
