@@ -7,6 +7,7 @@ eval/benchmarks/genai_perf_runner.py and config/backend_templates/benchmark/benc
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ class Protocol(NamedTuple):
         speculation: drafts of each step.
         drafting: the same server with drafts, where both are measured and a row does not say which it is.
         compiles_s: how long a server that no request had warmed up compiles as it continues the first cut prompt.
+        experts: whose products for groups of rows it was told to run in blocks of 8 bits; "" for its engine's own.
     """
 
     share: float = 1.0
@@ -54,6 +56,7 @@ class Protocol(NamedTuple):
     speculation: Speculation | None = None
     drafting: Protocol | None = None
     compiles_s: float = 0.0
+    experts: str = ""
 
 
 # Until FlashInfer's attention of a dense model is compiled at first use: a server is ready after 86.6 s, and after
@@ -127,14 +130,37 @@ def _with(made: Protocol, drafts: int) -> Protocol:
 
 
 def _vllm(made: Protocol, row: dict[str, str], layout: Layout, clients: float) -> Protocol:
-    """vLLM: MiniMax's steps hold two prompts (H200: 16384 tokens or 32768); its cache had 16 bits before 0.18."""
+    """vLLM: MiniMax's steps hold two prompts (H200: 16384 tokens or 32768); its cache had 16 bits before 0.18.
+
+    On B200 vLLM 0.17 was told not to call FlashInfer's nor DeepGEMM's products for experts, which leaves Triton's
+    (VLLM_USE_FLASHINFER_MOE_FP8 and VLLM_MOE_USE_DEEP_GEMM 0 until pull request 947).
+    """
     if "MiniMax" not in row["model_path"] or row["precision"] != "fp8":
         return made._replace(memory_share=0.9)
     if row["backend_version"] in ("0.16.0", "0.17.0"):
-        return made._replace(memory_share=0.95, cache="bf16")
+        blackwell = row["system"].startswith(("b", "gb"))
+        return made._replace(memory_share=0.95, cache="bf16", experts="triton_groups" if blackwell else "")
     if row["system"].startswith("h200"):
         return made._replace(memory_share=0.95, step_tokens=16384 if clients < 64 else 32768)
     return made._replace(memory_share=0.9, step_tokens=2 * int(row["isl"]))
+
+
+_BLOCK = 128  # numbers of a row that share a scale
+
+
+def as_served(row: dict[str, str], layout: Layout, inner: int | None) -> Layout:
+    """The layout in which vLLM ran experts of so many `inner` numbers: whole ones where they could not be cut.
+
+    It refuses to cut blocks (fp8.py: output_size "is not divisible by weight quantization block_n"), as MiniMax's
+    would be eight ways: InferenceX's pull request 869 adds --enable-expert-parallel with them. Until pull request
+    947 its script for B200 gave that at any number of ways (-ge 1).
+    """
+    if row["backend"] != "vllm" or row["precision"] != "fp8" or inner is None or layout.experts > 1:
+        return layout
+    always = "MiniMax" in row["model_path"] and (row["system"], row["backend_version"]) == ("b200_sxm", "0.17.0")
+    if always or inner % (_BLOCK * layout.expert_tensor_ranks):
+        return dataclasses.replace(layout, experts=layout.stage_ranks)
+    return layout
 
 
 def _aiconfigurator(row: dict[str, str], clients: float) -> Protocol:

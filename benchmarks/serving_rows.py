@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from measured import LeftOut
 from serving_pools import Known, Pools, drafting_below, known, of_kind, pools
-from serving_protocols import ACCEPTED, Protocol, protocol
+from serving_protocols import ACCEPTED, Protocol, as_served, protocol
 
 import rooflab
 from rooflab.errors import RooflabError
@@ -25,7 +25,7 @@ from rooflab.model.engines.engine import engine as engine_called
 from rooflab.model.parallel.layout import Layout
 from rooflab.model.serving.step import Speculation, StepModel
 from rooflab.work.llm import models
-from rooflab.work.llm.architecture import Architecture
+from rooflab.work.llm.architecture import Architecture, Experts
 from rooflab.work.llm.precision import precision
 
 machine = functools.cache(rooflab.machine)
@@ -123,6 +123,7 @@ def step_of(
     widens_once: bool = True,
     threads: int | None = None,
     graphs_prompts: bool = False,
+    experts_kernel: str = "",
 ) -> StepModel:
     weights, attention, experts, cache = words
     form = precision(weights, attention=attention, experts=experts, cache=cache)
@@ -131,6 +132,8 @@ def step_of(
     how = dataclasses.replace(engine_called(engine), flash_attention=flash)
     if graphs_prompts:
         how = dataclasses.replace(how, graphs_prompts=True, graph_tokens=math.inf)
+    if experts_kernel:
+        how = dataclasses.replace(how, experts=how.experts | {"blackwell": {"block": experts_kernel}})
     if not graphs:
         how = dataclasses.replace(how, graph_tokens=0.0)
     if sorting_s is not None:
@@ -159,7 +162,7 @@ def silicon(path: Path, mode: str = "agg") -> Iterator[ServingCase | LeftOut]:
         where = f"{path.name}: {row['id'] or number}"
         try:
             model = models.named(row["model_path"])
-            layout = None if _is_deployment(row) else _silicon_layout(row)
+            layout = None if _is_deployment(row) else as_served(row, _silicon_layout(row), _inner(model))
             found = re.search(r"concurrency=(\d+)", row["silicon_data_source"])
             # Rows of Dynamo's deployments have several copies: `batch_size` is of one.
             clients = float(row["batch_size"]) * (int(row["attention_dp_size"] or 1) or 1)
@@ -183,6 +186,7 @@ def _on_one(
     step = step_of(
         model.name, CARDS[row["system"]], row["backend"], layout, (*formats[:3], how.cache or formats[3]),
         how.speculation, how.stream_interval, how.memory_share, graphs_prompts=how.graphs_prompts,
+        experts_kernel=how.experts,
     )  # fmt: skip
     return ServingCase(
         table=f"silicon, {row['mode']}",
@@ -334,6 +338,11 @@ def _apart_as_stated(row: dict[str, str], clients: float) -> ServingCase:
         decodes=decodes,
         prefills=int(row["prefill_num_workers"] or 0),
     )
+
+
+def _inner(model: Architecture) -> int | None:
+    """Numbers between the two products of an expert; None of a model without."""
+    return next((block.feed.inner for block in model.blocks if isinstance(block.feed, Experts)), None)
 
 
 def _silicon_layout(row: dict[str, str]) -> Layout:

@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import serving_rows
 from serving_pools import Known, Pools, _run, drafting_below, of_kind
-from serving_protocols import protocol
+from serving_protocols import as_served, protocol
 
 from rooflab.model.parallel.layout import Layout
 from rooflab.work.llm import models
@@ -155,3 +155,17 @@ def test_servers_compiled_as_requests_came_before_any_warmed_them_up() -> None:
     assert compiles_s("2025-11-10") == pytest.approx(57.8)
     assert compiles_s("2026-03-25") == 0.0  # warmed up by two rounds
     assert compiles_s("2025-11-10", system="h200_sxm") == 0.0  # compiled with the engine
+
+
+def test_experts_whose_blocks_would_be_cut_were_whole() -> None:
+    four, eight = Layout(tensor=4), Layout(tensor=8)
+    row = _row(backend="vllm", model_path="MiniMaxAI/MiniMax-M2.5", system="h200_sxm", backend_version="0.18.0")
+    inner = serving_rows._inner(models.named("minimax-m2.5"))
+    assert inner == 1536 == 4 * 3 * 128  # config.json, intermediate_size; 8 x 192
+    assert as_served(row, four, inner) == four
+    assert as_served(row, eight, inner) == Layout(tensor=8, experts=8)
+    assert as_served(row | {"precision": "fp4"}, eight, inner) == eight
+    early = row | {"system": "b200_sxm", "backend_version": "0.17.0"}
+    assert as_served(early, four, inner) == Layout(tensor=4, experts=4)
+    assert protocol(early, four, 64.0).experts == "triton_groups"
+    assert protocol(early | {"backend_version": "0.19.0"}, four, 64.0).experts == ""
