@@ -371,7 +371,7 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     held = [[_as_jump(each, taken) for each in taken.function.blocks[label].instructions] for label in ordered]
     head = sum(each.opcode == "phi" for each in held[0])
     kind_in = choices.kinds([each for block in held for each in block])
-    links = handed_on.links(taken.forwarded, held, taken.crossed, _OFTEN)
+    links = handed_on.links(taken.forwarded, held, taken.crossed, _OFTEN, taken.function.instructions())
     depth = chains.deepest(held, head, loop.blocks, kind_in, usual_latency)
     after = _missed_after(taken, ordered, held, head, loop.blocks, kind_in)
     alike = all(taken.passes[label] >= _NEARLY_ALL * goes_on for label in ordered)

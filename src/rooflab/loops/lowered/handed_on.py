@@ -8,7 +8,7 @@ passes before as both together.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rooflab.loops.lowered import chains
 from rooflab.loops.lowered.ir_text import Instruction
@@ -18,35 +18,62 @@ Forwarded = Mapping[str, tuple[str, float, float]]  # as `Profile.forwarded`
 
 
 def links(
-    forwarded: Forwarded, held: Sequence[Sequence[Instruction]], crossed: Mapping[str, float], often: float
+    forwarded: Forwarded,
+    held: Sequence[Sequence[Instruction]],
+    crossed: Mapping[str, float],
+    often: float,
+    function: Iterable[Instruction] = (),
 ) -> list[chains.Link]:
     """The links of a loop whose instructions are `held`.
 
     Args:
         forwarded: of loads, the store whose value each found, in which share of its runs, how many passes before.
         held: instructions of its blocks.
+        function: instructions of all loops, those that may take turns with it among them.
         crossed: pieces of vectors that lay across two lines, by access.
         often: share from which on a load is taken to find it always.
     """
     instructions = [each for block in held for each in block]
     loads = {each.result: each for each in instructions if each.opcode == "load"}
     stores = {_pointer(each): each.text for each in instructions if each.opcode == "store"}
-    own, found = set(stores.values()), list[chains.Link]()
+    places = {each.result: _pointer(each) for each in function if each.opcode == "load"}
+    found: list[chains.Link] = []
     for load, (store, share, passes) in forwarded.items():
         if share < often:
             continue
-        if load in loads and store not in own and (mine := stores.get(_pointer(loads[load]))) is not None:
-            back = [
-                before
-                for other, (stored, part, before) in forwarded.items()
-                if stored == mine and part >= often and other not in loads
-            ]
-            if back:
-                store, passes = mine, max(1.0, passes + min(back))
+        if load in loads and (mine := stores.get(_pointer(loads[load]))) not in (None, store):
+            around = _around(store, mine, forwarded, places, often)
+            if around is not None and store not in stores.values():
+                store, passes = mine, max(1.0, passes + around)
         found.append(chains.Link(store, load, round(passes), crossed.get(load, 0.0) >= often))
     return found
 
 
+def _around(store: str, mine: str, forwarded: Forwarded, places: Mapping[str, str], often: float) -> float | None:
+    """Passes from the store `mine` to `store`, each of whose loops goes on with what the one before has stored.
+
+    None where they don't: a loop that writes anew what this one reads does not wait for it.
+    """
+    passes, seen = 0.0, set[str]()
+    while store != mine:
+        place = _place(store)
+        ways = [
+            (before, came)
+            for load, (came, share, before) in forwarded.items()
+            if share >= often and places.get(load) == place
+        ]
+        if not ways or store in seen:
+            return None
+        seen.add(store)
+        before, store = min(ways)
+        passes += before
+    return passes
+
+
 def _pointer(access: Instruction) -> str:
-    match = _POINTER.search(access.text)
+    return _place(access.text)
+
+
+def _place(text: str) -> str:
+    match = _POINTER.search(text)
     return match["pointer"] if match else ""
