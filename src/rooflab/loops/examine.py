@@ -398,6 +398,9 @@ def _in_lines(loops: tuple[CoreLoop, ...], lines: Mapping[int, int]) -> tuple[Co
             chain_lines=tuple(sorted({lines[n] for n in each.chain_lines if n in lines})),
             missed_line=lines.get(each.missed_line, 0),
             tested_lines=tuple(sorted({lines[n] for n in each.tested_lines if n in lines})),
+            places={
+                kind: tuple(sorted({lines[n] for n in found if n in lines})) for kind, found in each.places.items()
+            },
         )
         for each in loops
     )

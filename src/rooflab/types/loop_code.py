@@ -98,6 +98,7 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         dearer: how many times as long mathematical functions take for what the run gave them as for usual
             arguments, by kind ("call sin fp64"; "latency call sin fp64" where one waits for the other; "ordered …"
             of both, where no branch of theirs is foretold wrongly), as measured where the loop was counted.
+        places: lines of what is called, divided or rooted, by kind.
         within: the place among all loops of the function of the one around; None of an outermost.
         untraced: why `missed` is of the IR's branches, which the machine code has more than; else "".
     """
@@ -122,6 +123,7 @@ class CoreLoop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     flow: tuple[FlowStep, ...] = ()
     missed_after: dict[str, float] = {}
     dearer: dict[str, float] = {}
+    places: dict[str, tuple[int, ...]] = {}
     within: int | None = None
     untraced: str = ""
 

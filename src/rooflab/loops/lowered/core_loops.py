@@ -24,6 +24,7 @@ _FLOW_ROUNDS = 20  # blocks of the code generator's own in a row
 _TESTED = re.compile(r"= select (?:[a-z ]+ )?i1 (%\S+),")  # what a choice that became a jump tests
 # The function of the library behind an instruction, for arguments outside its domain: a block that LLVM's code
 # generator (its pass "partially inline libcalls") names so.
+_RARE = ("call ", "divide ", "sqrt ", "integer divide")  # what has a place of its own in a loop
 _SELDOM_CALLED = ("%call.sqrt",)
 _SPLIT = {
     "load": "load split", "store": "store split", "load wide": "load split wide", "store wide": "store split wide",
@@ -122,6 +123,7 @@ def _loop(
     read = _of_machine_code(taken)
     known = _lines_of(taken, places) if taken.jumps is not None else frozenset()
     jumped = learnt = 0
+    placed: dict[str, set[int]] = {}
     for label in labels:
         for jump in (taken.jumps or {}).get(label, ()):
             where = jump.line if jump.line in known else line
@@ -139,6 +141,8 @@ def _loop(
         for each in _once(blocks[label].instructions):
             line = line or (places.line(each.debug) if number is not None else 0)
             kind = None if each.result in fused else kind_of(each)
+            if kind is not None and passes and kind[0].startswith(_RARE) and (at := places.line(each.debug)):
+                placed.setdefault(kind[0], set()).add(at)
             # the machine code says all but what is called
             if kind is not None and passes and (not taken.machine or _elsewhere(each, kind[0])):
                 operations[kind[0]] = operations.get(kind[0], 0.0) + kind[1] * passes
@@ -196,6 +200,7 @@ def _loop(
         missed_after=dict(waits.missed_after),
         dearer={row: times for row, times in taken.dearer.items() if row[row.index("call ") :] in operations},
         untraced=taken.untraced,
+        places={kind: tuple(sorted(lines)) for kind, lines in placed.items()},
         restarts=0
         if chain is None or number is None
         else _restarts(taken, taken.loops[number], chain.carried, before),

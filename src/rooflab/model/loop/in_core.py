@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from rooflab.machines.microarchitecture import Microarchitecture
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import flow, given_arguments
+from rooflab.model.loop import flow, given_arguments, usual_calls
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, LoopTime
 from rooflab.units import percent
@@ -40,7 +40,7 @@ _ADDS_TOO = {
     "convert": "fp add", "convert from whole": "fp add", "convert to whole": "fp add",
     "fp compare apart": "fp compare",
 }  # fmt: skip
-# Cycles of a usual core of about 2020, where none was measured.
+# Cycles of a usual core of about 2020, where none was measured; of functions, `usual_calls`.
 USUAL_LATENCY = {
     "fp add": 4.0, "fp add beside": 4.0, "fp multiply": 4.0, "fp multiply-add": 4.0, "fp select": 1.0,
     "integer": 1.0, "load": 5.0,
@@ -49,7 +49,7 @@ USUAL_LATENCY = {
     "vector integer": 1.0, "vector shift": 1.0, "integer shift": 1.0,
     "integer multiply": 3.0, "integer divide": 15.0, "convert": 5.0,
     "shuffle": 2.0, "store forward": 6.0, "store forward integer": 5.0, "divide fp64": 13.0,
-    "divide fp32": 11.0, "sqrt fp64": 18.0, "sqrt fp32": 12.0, "locked": 18.0,
+    "divide fp32": 11.0, "sqrt fp64": 18.0, "sqrt fp32": 12.0, "locked": 18.0, **usual_calls.LATENCY,
 }  # fmt: skip
 USUAL_EACH = {
     "fp add": 0.5, "fp multiply": 0.5, "fp multiply-add": 0.5, "fp select": 0.5, "convert": 1.0, "shuffle": 1.0,
@@ -66,15 +66,16 @@ USUAL_EACH = {
     "sqrt fp32 wide": 20.0, "branch": 0.5, "convert from whole": 1.0, "convert to whole": 0.5, "to whole": 1.0,
     "gather slots": 4.0, "gather slots wide": 4.0,
     "scatter": 1.7, "scatter wide": 1.4, "scatter slots": 7.0, "scatter slots wide": 5.5, "call allocation": 40.0,
-    "call random_state": 8.0, "call random_refill": 1200.0, "locked": 18.0,
+    "call random_state": 8.0, "call random_refill": 1200.0, "locked": 18.0, **usual_calls.EACH,
 }  # fmt: skip
 USUAL_MISS = 16.0
-_CALL_CYCLES = 40.0  # of a function of the maths library that was not measured
+_CALL_CYCLES = 40.0  # of a function of the maths library that has no usual time
 _JUMP_CYCLES = 5.0  # of a call whose own instructions are counted, or not known
 _MOSTLY = 0.6  # of a loop's time: what its chain takes at least where that is what it waits for
 _NEARLY = 1.15  # times what its busiest resource takes: a loop that is still bound by it
 # What a branch waits for that a count decides, not what was loaded or computed.
 _COUNTED = {"integer", "integer shift", "branch"}
+_PLACED = {"division": ("divide ", "sqrt "), "division of whole numbers": ("integer divide",)}
 _BOXING = "call boxing"  # a number made an object of Python's
 _MATHS_END = (" fp64", " fp32")
 
@@ -139,11 +140,17 @@ class LoopCycles(NamedTuple):
         name = max(terms, key=lambda each: terms[each])
         if name.startswith("branches") and self.loop.missed_line:
             return f"{name} (line {self.loop.missed_line}, {percent(self.loop.missed_share)} of them)"
-        lines = self.loop.chain_lines if name == _chain_text(self.loop) else ()
+        lines = self.loop.chain_lines if name == _chain_text(self.loop) else self._lines_of(name)
         if len(lines) > 1:
             return f"{name} (lines {', '.join(str(each) for each in lines)})"
         line = lines[0] if lines else self.loop.line
         return f"{name} (line {line})" if line else name
+
+    def _lines_of(self, name: str) -> tuple[int, ...]:
+        """Where what keeps a unit busy stands, of what does not stand everywhere in a loop: calls, divisions."""
+        begins = _PLACED.get(name) or (f"call {name.removeprefix('calls of ')} ",)
+        places = self.loop.places.items()
+        return tuple(sorted({line for kind, at in places if kind.startswith(begins) for line in at}))
 
 
 def times_of(cycles: tuple[LoopCycles, ...], cycle_s: float, threads: int) -> tuple[LoopTime, ...]:
