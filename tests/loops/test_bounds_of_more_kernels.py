@@ -41,8 +41,8 @@ def bound(file, kernel, n, kind, names, *texts, shares=(0.0, 1.0)):
 ADD = ("additions",)
 SUMS = ("additions", "products")
 BOUNDS = (
-    # |z|² and z² + c: a product, a difference, a sum, of real and imaginary part alike: 9 cycles for 12 instructions;
-    # some tens of passes a pixel, of whose ends one is missed
+    # |z|² and z² + c: a product, a difference, a sum, of real and imaginary part alike: 9 cycles for 12
+    # instructions; some tens of passes a pixel, of whose ends one is missed
     bound("numeric", "julia", 128, "chain", SUMS, "a, b = a * a"),
     # the left neighbour goes through both minima, a sum, and perhaps through memory
     bound("numeric", "dtw", 256, "either", (*ADD, "fp select", "fp compare", "store to load"), "d[i, j] = c"),
@@ -50,8 +50,8 @@ BOUNDS = (
     bound("numeric", "sor", 128, "chain", SUMS, "r = u", "u[i, j] +="),
     # a row's sum, 3 cycles; two loads and a store of L2's data beside it take 1 to 2
     bound("numeric", "integral_image", 128, "chain", ADD, "row +="),
-    # a row: 11 terms of 9 instructions (places may be negative), and some 25 around: 125, 21 cycles. Its sums take
-    # 33, but the window holds two rows and a half, whose sums begin with 0 each
+    # a row: 11 terms of 9 instructions (places may be negative), and some 25 around: 125, 21 cycles. Its sums
+    # take 33, but the window holds two rows and a half, whose sums begin with 0 each
     bound("numeric", "banded_mv", 4096, "units", ISSUE, "t = 0.0", "for j in range(k)", "t += ab", "y[i] = t"),
     # a division, 5 cycles; 25 to 28 instructions are as long within a tenth
     bound(
@@ -93,8 +93,8 @@ BOUNDS = (
     bound("numeric", "p_channelize", 4096, "either", (*ADD, *ISSUE), "acc += iq"),
     # 72 terms, 3 cycles each: 216, of some 250 instructions
     bound("numeric", "p_conv_relu", 1024, "chain", ADD, "s += w"),
-    # v through four sections, a product and a sum each: 24 cycles; or a section's state through w back into itself:
-    # two sums, a product, a difference, and memory: 15 to 18
+    # v through four sections, a product and a sum each: 24 cycles; or a section's state through w back into
+    # itself: two sums, a product, a difference, and memory: 15 to 18
     bound("numeric", "biquads", 8192, "either", (*SUMS, "store to load"), "w = sos", "state[s, 0] ="),
     # b waits for its own remainder, as a does: a sum, a product, shifts, a difference
     bound(
@@ -108,18 +108,20 @@ BOUNDS = (
     ),
     # two lines at random of 480 KB, brought from L2 and back: 8 cycles; 14 instructions
     bound("tables", "groupby_sum", 262144, "level", ("L2",)),
-    # the last one kept is the number before: as often larger as smaller; one is thrown out an element. Half a million
-    # numbers are more than a predictor learns by heart, here and below
+    # the last one kept is the number before: as often larger as smaller; one is thrown out an element. Half a
+    # million numbers are more than a predictor learns by heart, here and below
     bound("tables", "slide_min", 1 << 19, "branch", (), "while t > h", shares=(0.2, 0.55)),
     # one letter in four
     bound("tables", "find_word", 1 << 19, "branch", (), "while j < m", shares=(0.18, 0.32)),
     # 38 % lie above, of which four of five are larger than the one before
     bound("tables", "peaks", 1 << 19, "branch", (), "if x[i] > thr", shares=(0.2, 0.42)),
-    # three loads, four look-ups, four stores, shifts and masks, places that may be negative: 35 instructions and more
+    # three loads, four look-ups, four stores, shifts and masks, places that may be negative: 35 instructions and
+    # more
     bound("tables", "base64", 65536, "units", ISSUE, "v = (np", "out[k"),
     # which half is next: a coin
     bound("tables", "inversions", 16384, "branch", (), "if a[i] <= a[j]", shares=(0.35, 0.55)),
-    # m: a difference, a product, a sum, 9 cycles; of v a sum and a product, 6; one branch in fifty is missed at most
+    # m: a difference, a product, a sum, 9 cycles; of v a sum and a product, 6; one branch in fifty is missed at
+    # most
     bound("tables", "p_ewm", 768, "chain", SUMS, "d = x - m", "m += alpha"),
     # three divisions and a root for each number: 21 cycles; s takes two sums, 6
     bound("tables", "rolling_z", 16384, "units", ("division",), "mu = s", "var = ss", "out[i] = (price"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import pytest
 from msgspec.structs import replace
@@ -26,13 +27,14 @@ TIMING = CoreTiming(
 )
 
 
-def made(steps, passes=1000, entries=1, slots=None, **more):
+def made(steps, passes=1000, entries=1, slots=None, in_code=None, **more):
     count = len(steps) if slots is None else slots
+    kinds = Counter(each.kind for each in steps) if in_code is None else in_code
     return CoreLoop(
         line=1,
         passes=passes,
         entries=entries,
-        operations={"slot": float(count * passes)},
+        operations={"slot": float(count * passes), **{kind: float(n * passes) for kind, n in kinds.items()}},
         flow=tuple(steps),
         **more,
     )
@@ -304,6 +306,14 @@ def test_a_chain_waits_where_two_shifts_of_its_result_stand_before_its_own():
 def test_whole_numbers_take_no_more_units_than_there_are():
     # eight a pass, four units, none waits for another
     assert cycles(made([FlowStep("integer", 1.0)] * 8), WHOLE).each == pytest.approx(2.0, rel=0.02)
+
+
+def test_whole_numbers_that_addresses_take_in_take_no_unit():
+    # eight shifts, of which the machine code has two: of two a cycle, one cycle
+    steps = [FlowStep("integer shift", 1.0)] * 8
+    timing = replace(TIMING, throughput={**TIMING.throughput, "integer shift": 0.5, "slot": 0.01})
+    assert cycles(made(steps), timing).each == pytest.approx(4.0, rel=0.1)
+    assert cycles(made(steps, in_code={"integer shift": 2}), timing).each == pytest.approx(1.0, rel=0.1)
 
 
 def test_a_number_that_is_converted_leaves_by_a_unit_of_whole_numbers():

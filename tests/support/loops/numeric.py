@@ -1,4 +1,4 @@
-"""Loops of numbers as people write them, of physics, statistics, signals and learning: each with arguments of a size."""
+"""Loops of numbers as people write them, of physics, statistics, signals, learning: with arguments of a size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops over texts, tables and series as people write them: each with arguments of a size."""
+"""Loops over texts, tables and series as people write them: with arguments of a size."""
 
 from __future__ import annotations
 

@@ -142,7 +142,12 @@ def run(
     if restarts < loop.entries:
         # entered anew while the chain goes on: what is around runs among its passes
         slots, between = slots + between * loop.entries / loop.passes, 0.0
+    made = _made(loop)
     steps = tuple(_timed(step, latency, each, missed) for step in loop.flow)
+    steps = tuple(
+        step._replace(busy=step.busy * made[each.kind]) if each.kind in made else step
+        for step, each in zip(steps, loop.flow, strict=True)
+    )
     if far is not None:
         steps = _with_far(steps, loop.flow, far)
     room = _Room(
@@ -165,6 +170,21 @@ def run(
         round(trips, 3),
         round(between),
     )
+
+
+def _made(loop: CoreLoop) -> dict[str, float]:
+    """Of work on whole numbers, by kind: the share that the machine code has; addresses take in the rest."""
+    if "slot" not in loop.operations:
+        return {}
+    counts: dict[str, float] = {}
+    for step in loop.flow:
+        if step.kind in ("integer", "integer shift"):
+            counts[step.kind] = counts.get(step.kind, 0.0) + step.count
+    return {
+        kind: min(1.0, loop.operations.get(kind, 0.0) / loop.passes / count)
+        for kind, count in counts.items()
+        if count
+    }
 
 
 def _with_far(steps: tuple[_Timed, ...], flow: Sequence[FlowStep], far: Far) -> tuple[_Timed, ...]:
