@@ -13,7 +13,7 @@ import ast
 import copy
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,12 @@ def of_tree(
     names = {"prange", *aliases}
     alike = None if trips is None else _alike(tree, names, trips)
     return _counted(tree, scope, values, names) if alike is None else alike
+
+
+def follow_from_trips(tree: ast.FunctionDef, names: Set[str]) -> bool:
+    """Whether counted trips say how those of the loops over prange of `tree` divide, without a run for it."""
+    once = {each.lineno: 1 for each in ast.walk(tree) if isinstance(each, ast.For)}
+    return _alike(tree, set(names), once) is not None
 
 
 def _alike(tree: ast.FunctionDef, names: set[str], trips: Mapping[int, int]) -> tuple[Region, ...] | None:

@@ -24,7 +24,7 @@ from rooflab.loops.read.source import Source, read_whole
 from rooflab.loops.twin import count as counting
 from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.cache_levels import Chosen
-from rooflab.types.loop import LoopReport, Static, Timed
+from rooflab.types.loop import LoopReport, Region, Static, Timed
 
 _PLAIN_PYTHON = 200_000  # accesses up to which Python itself runs it too, to compare results
 _CONVENTIONS = (
@@ -72,6 +72,31 @@ def report(
     source = read_whole(fn)
     refused.check(fn, source)
     given = _bound(fn, source, args)
+    beside = over_prange.shares_beside(fn, source, given) if time and own is None else None
+    try:
+        return _report(
+            fn, source, given, caches, time_limit_s, time, classify, why, hint, own, whole, beside and beside.found
+        )
+    finally:
+        if beside is not None:
+            beside.end()
+
+
+def _report(
+    fn: Callable[..., Any],
+    source: Source,
+    given: Given,
+    caches: Chosen,
+    time_limit_s: float | None,
+    time: bool,
+    classify: bool,
+    why: str,
+    hint: str,
+    own: Callable[..., Any] | None,
+    whole: Whole | None,
+    shares_beside: Callable[[], tuple[Region, ...] | None] | None,
+) -> LoopReport:
+    """The same; `shares_beside` says what another process found of loops over prange, when it has."""
     units = _units(given, caches) if classify else None
     try:
         counted, plan, outside = count.count(fn, source, given.values, caches, time_limit_s, units=units)
@@ -87,7 +112,8 @@ def report(
     if outcome.stopped:
         parallel = "not run: the count did not end"
     elif time:
-        ran = _run(fn, source, given, counted, caches, bool(plan.random), function, own, whole)
+        random = bool(plan.random)
+        ran = _run(fn, source, given, counted, caches, random, function, own, whole, shares_beside)
         findings, runs, parallel, team_function = ran
         # what is decorated so runs as a team's code on one thread too
         spread_out = again.is_spread(fn)
@@ -100,7 +126,9 @@ def report(
             if spread_out and any(each.missed or each.dearer for each in loops):
                 # each thread learns the branches of its own part
                 team_function = fn
-            team = over_prange.of_team(fn, source, given, team_function, most, counted)
+            trips = {each.line: each.trips for each in counting.loops(counted)}
+            spread = (shares_beside and shares_beside()) or over_prange.shares(fn, source, given, trips)
+            team = over_prange.of_team(fn, given, team_function, most, counted, spread)
     simulation = counted.simulation
     return msgspec.structs.replace(
         examine.counts(
@@ -241,6 +269,7 @@ def _run(
     function: Callable[..., Any],
     own: Callable[..., Any] | None = None,
     whole: Whole | None = None,
+    beside: Callable[[], object] | None = None,
 ) -> tuple[examine.Findings, list[Timed], str, Callable[..., Any] | None]:
     """How the results of the compiled function compare, its times, over what it is spread, compiled for a team."""
     spread = again.is_spread(fn)
@@ -263,6 +292,9 @@ def _run(
         if plain and _several() and over_prange.names(fn, source):
             tried = over_prange.tried(fn, given, None if random else wanted, counted.simulation.accesses)
             findings += tried.findings
+        if beside is not None:
+            # what is timed runs alone: the other process has ended
+            beside()
         fresh = again.steered_by_data(source.tree)
         by_prange = tried.function is not None
         runs = again.timed(function, whole, given, caches, fresh, spread, by_prange, tried.function)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numba
+import numpy as np
 
 from rooflab.errors import RooflabError
 from rooflab.loops import examine, prange_lines, understanding
@@ -19,8 +20,10 @@ from rooflab.loops.compiled import regions
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.compiled.with_lines import with_lines
 from rooflab.loops.lowered import afresh, short_errors
+from rooflab.loops.lowered import shares_beside as beside
 from rooflab.loops.lowered.again import Given
 from rooflab.loops.read import decorated
+from rooflab.loops.read.arguments import arrays_in
 from rooflab.loops.read.source import Source
 from rooflab.loops.twin import count as counting
 from rooflab.machines.bench.experiments import thread_teams
@@ -92,31 +95,51 @@ def tried(fn: Callable[..., Any], given: Given, wanted: tuple[Any, tuple[Any, ..
 
 def of_team(
     fn: Callable[..., Any],
-    source: Source,
     given: Given,
     profiled: Callable[..., Any] | None,
     threads: int,
     counted: counting.Counted,
+    spread: tuple[Region, ...],
 ) -> Team:
     """What a team of so many threads makes of `fn`, which was run on it.
 
     Args:
         fn: counted.
-        source: of it.
         given: its arguments.
         profiled: the same compiled for a team, whose loops are looked at; None: they are those of one core.
         threads: of the team.
         counted: what one core did.
+        spread: its loops over prange.
     """
-    python, of_loops = decorated.python_function(fn), ()
+    of_loops: tuple[CoreLoop, ...] = ()
     if profiled is not None:
         of_loops, _ = examine.profiled(profiled, given.copied(), counted.outcome.seconds, team=thread_teams.most())
-    trips = {each.line: each.trips for each in counting.loops(counted)}
-    with warnings.catch_warnings():
+    taken = _taken(decorated.python_function(fn), given, spread, threads, counted.simulation)
+    return Team(of_loops, spread, taken)
+
+
+def shares(
+    fn: Callable[..., Any], source: Source, given: Given, trips: Mapping[int, int] | None
+) -> tuple[Region, ...]:
+    """The loops of `fn` that are over prange, with how their trips divide; `trips`: as of `regions.of_tree`."""
+    with warnings.catch_warnings(), short_errors.used():
         warnings.simplefilter("ignore")
-        scope = regions.scope_of(afresh.with_helpers(python))
-        spread = regions.of_tree(source.tree, scope, given.copied, names(fn, source), trips)
-    return Team(of_loops, spread, _taken(python, given, spread, threads, counted.simulation))
+        scope = regions.scope_of(afresh.with_helpers(fn))
+        return regions.of_tree(source.tree, scope, given.copied, names(fn, source), trips)
+
+
+def shares_beside(fn: Callable[..., Any], source: Source, given: Given) -> beside.Beside | None:
+    """What finds the same in a copy of this process; None where trips say enough, or nothing is over prange."""
+    wanted, nbytes = names(fn, source), sum(each.nbytes for each in _arrays(given))
+    if not wanted or thread_teams.most() < 2 or not beside.is_worth_it(nbytes):
+        return None
+    if regions.follow_from_trips(source.tree, wanted):
+        return None
+    return beside.Beside(lambda: shares(fn, source, given, None))
+
+
+def _arrays(given: Given) -> Iterator[np.ndarray]:
+    return (array for name, value in given.values.items() for _, array in arrays_in(name, value))
 
 
 def _taken(
