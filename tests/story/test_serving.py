@@ -71,6 +71,19 @@ def test_a_format_that_an_engine_does_not_load_is_said(engine, precision, loads)
     assert any("does not load" in each for each in found.warnings) != loads
 
 
+@pytest.mark.parametrize(
+    ("how", "refused"),
+    [({"tp": 8}, True), ({"tp": 8, "ep": 8}, False), ({"tp": 4, "gpus": 4}, False),
+     ({"tp": 8, "engine": "tensorrt-llm"}, False), ({"tp": 8, "precision": "bf16"}, False)],
+)  # fmt: skip
+def test_that_blocks_of_experts_would_be_cut_is_said(how, refused):
+    found = rooflab.serve("minimax-m2.5", "h200-8", concurrency=1, **how)  # 1536 = 12 blocks; 8 x 192
+    assert (
+        any("blocks of 128 numbers are cut: 1,536 over 8 ranks; --ep 8" in each for each in found.warnings)
+        == refused
+    )
+
+
 def test_a_node_is_filled_with_copies_and_a_device_takes_the_fewest():
     node = rooflab.serve("llama-3.1-70b", "dgx-h100", concurrency=64)
     where = node.deployment

@@ -9,6 +9,7 @@ from rooflab.model.serving.first_token import waits_for_messages
 from rooflab.model.serving.server import Server
 from rooflab.types.serving import LoadPoint, Replay
 from rooflab.units import duration, si
+from rooflab.work.llm.architecture import Experts
 
 # Engines that load weights stored so, by how their names begin (vLLM's and SGLang's documentation of quantisation:
 # bitsandbytes and GGUF; TensorRT-LLM's has neither; EXL2 is ExLlama's own).
@@ -35,7 +36,7 @@ def warnings(server: Server, asked: Asked, loads: tuple[LoadPoint, ...], replay:
         and server.step.machine.vendor == "Apple"
     ):
         said.append(f"{server.step.engine.name} does not run on Apple's GPUs; --engine llama-cpp does.")
-    said += _not_loaded(server)
+    said += [*_not_loaded(server), *_cut_blocks(server)]
     most = max(each.requests_per_s for each in loads)
     if asked.rate_per_s is not None and asked.rate_per_s > most:
         said.append(
@@ -71,6 +72,30 @@ def _not_loaded(server: Server) -> list[str]:
     return [
         f"{engine} does not load {sort}'s weights ({stored.name}); {others} do. Its times here "
         "are those of products that read as many bytes."
+    ]
+
+
+_BLOCK = 128  # numbers of a row that share a scale in DeepSeek's format, which others took over
+
+
+def _cut_blocks(server: Server) -> list[str]:
+    """Experts whose blocks of numbers with one scale would be cut among ranks.
+
+    vLLM and SGLang refuse them as they load weights (fp8.py: "not divisible by weight quantization block_n").
+    """
+    engine, layout = server.step.engine.name, server.layout
+    if server.step.precision.experts.activations != "block" or not engine.startswith(("vLLM", "SGLang")):
+        return []
+    ways = layout.expert_tensor_ranks
+    if ways == 1:
+        return []
+    inners = {block.feed.inner for block in server.step.model.blocks if isinstance(block.feed, Experts)}
+    cut = next((inner for inner in sorted(inners) if inner % (_BLOCK * ways)), None)
+    if cut is None:
+        return []
+    return [
+        f"{engine} does not load experts whose blocks of {_BLOCK} numbers are cut: {cut:,} over {ways} ranks; "
+        f"--ep {layout.stage_ranks} keeps experts whole."
     ]
 
 
