@@ -57,6 +57,7 @@ class FlowStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_li
         how: the kind of that way from a store to a load.
         crossed: pieces of it that lie across two lines of a cache, in the mean.
         turns: the passes of so many in a row that run it, a bit each; 0 where all do.
+        finds: the share of passes in which a load finds what `handed` says.
     """
 
     kind: str
@@ -66,6 +67,7 @@ class FlowStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_li
     how: str = ""
     crossed: float = 0.0
     turns: int = 0
+    finds: float = 1.0
 
     @property
     def share(self) -> float:

@@ -177,6 +177,56 @@ def test_a_store_that_the_next_pass_loads():
     assert found.operations == {"fp multiply": 1.0, "fp add": 1.0, "store forward": 1.0}
 
 
+def test_a_store_that_half_of_the_passes_find_breaks_the_chain_in_the_others():
+    found = chain([chains.Link("  store double %u, ptr %p, align 8", "%x", 1, share=0.5)])
+    assert (found.cycles, found.kept) == (6 + 4 + 3, 0.5)
+
+
+def summed_where(a, mask):
+    s = 0.0
+    for i in range(a.shape[0]):
+        if mask[i]:
+            s += a[i]
+    return s
+
+
+def test_a_sum_that_passes_by_some_elements_is_a_shorter_chain_not_a_broken_one(numbers):
+    loop = main(summed_where, numbers, np.arange(N) % 4 != 0)
+    assert loop.chain_kept == pytest.approx(1.0)
+    assert loop.chain["fp add"] * loop.passes == pytest.approx(0.75 * N, rel=0.02)
+
+
+FORK = """define double @f(ptr %p, i1 %c) {
+entry:
+  br label %loop
+loop:
+  %s = phi double [ 0.0, %entry ], [ %t, %join ]
+  br i1 %c, label %some, label %join
+some:
+  %x = load double, ptr %p, align 8
+  %u = fadd double %s, %x
+  br label %join
+join:
+  %t = phi double [ INSTEAD, %loop ], [ %u, %some ]
+  br i1 true, label %loop, label %end
+end:
+  ret double %t
+}"""
+
+
+@pytest.mark.parametrize(("instead", "cycles", "kept"), [("%s", 3 / 4, 1.0), ("0.0", 3.0, 1 / 4)])
+def test_a_chain_is_shorter_where_it_passes_by_and_broken_where_it_begins_anew(instead, cycles, kept):
+    # one pass of four adds; the others hand on what they found, or nothing
+    (function,) = functions(FORK.replace("INSTEAD", instead))
+    labels = ["%loop", "%some", "%join"]
+    blocks = [function.blocks[each].instructions for each in labels]
+    came = {(2, "%loop"): 3.0, (2, "%some"): 1.0}
+    found = chains.longest(
+        blocks, 1, frozenset(labels), (), kind_of, {"fp add": 3.0}.get, lambda to, label: came[to, label]
+    )
+    assert (found.cycles, found.kept) == (pytest.approx(cycles), pytest.approx(kept))
+
+
 def test_what_a_vector_is_handed_on_as_depends_on_its_width_and_place():
     (function,) = functions("define void @f() {\n  %x = load <4 x double>, ptr %p, align 8\n}")
     load = function.blocks["%0"].instructions[0]

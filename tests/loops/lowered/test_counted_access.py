@@ -54,6 +54,21 @@ def test_runs_of_steps_are_noted_as_one_by_one(walk, pieces):
         follow(notes.ctypes.data, part)
         noted.settle(notes)
     row = notes[0].tolist()
-    found = row[noted.FAR], row[noted.STEP], row[noted.SAME], row[noted.MULTIPLES :]
+    found = row[noted.FAR], row[noted.STEP], row[noted.SAME], row[noted.MULTIPLES : noted.RECENT]
     assert found == one_by_one(walk)
     assert row[noted.RUN] == 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "alone"),
+    [
+        ([40 * n for n in RNG.permutation(300)], 300),  # all elsewhere
+        ([n + 5000 * m for n in range(500) for m in range(2)], 2),  # two rows in turn: each goes on
+        ([25 * n + m for n in range(40) for m in RNG.permutation(25)], 1000 / 3 * 0.9),  # the first of three to come
+        ([4096 * n + m for n in RNG.permutation(100) for m in (0, 8, 1, 9)], 200),  # begun twice, and gone on with
+    ],
+)
+def test_a_far_line_beside_one_just_seen_is_not_alone(lines, alone):
+    notes = np.zeros((1, noted.NOTE_WORDS), np.int64)
+    follow(notes.ctypes.data, 64 * np.array(lines) + (1 << 30))
+    assert notes[0, noted.ALONE] == pytest.approx(alone, abs=0.05 * len(lines))

@@ -76,6 +76,12 @@ def test_beside_rows_that_nobody_foresaw_nothing_goes_on():
     assert composed.of(4.0, [0.0, 0.0], HIDDEN._replace(jumps_s=8.0), parts).time_s == pytest.approx(12.0)
 
 
+def test_while_the_core_waits_for_what_data_pick_streams_come_in():
+    beside = Beside(busy=1.0, streamed=1.0, picked_s=5.0)
+    # all of the 3 s that are moved come in meanwhile: nothing is added to 4 s of the core and 5 of waits
+    assert composed.of(4.0, [0.0, 3.0], beside, ()).time_s == pytest.approx(9.0)
+
+
 def test_shares_are_those_of_the_lines_of_each_innermost_loop():
     # for i (2): for j (3): line 4; for k (5): line 6
     loops = [(2, 0), (3, 1), (5, 1)]

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from rooflab.loops.lowered import going_on
 from rooflab.loops.lowered.ir_text import VALUE, Instruction
 from rooflab.loops.lowered.operations import vector_access_bytes, width_of
 
@@ -24,26 +25,28 @@ _LONGEST_ROUND = 4  # values that change places in turn: s, t = t, s + x
 class Link(NamedTuple):
     """A store whose value a load finds: `passes` before, or in the same one.
 
-    `crosses`: the load lies across two lines of a cache, most often.
+    `crosses`: the load lies across two lines of a cache, most often. `share`: of its runs, in which it does find it.
     """
 
     store: str
     load: str
     passes: int
     crosses: bool = False
+    share: float = 1.0
 
 
 class Chain(NamedTuple):
     """Operations that wait for one another in each pass: how many of each kind, and their places in the source.
 
-    `carried` are the phis of the loop's head that it goes through, `blocks` the numbers of the blocks.
+    `carried` are the phis of the loop's head that it goes through, `kept` the share of passes in which it goes on:
+    of those `operations` and `cycles` are the mean.
     """
 
     operations: Mapping[str, float]
     debug: tuple[int, ...]
     cycles: float
     carried: tuple[str, ...] = ()
-    blocks: tuple[int, ...] = ()
+    kept: float = 1.0
 
 
 class _Path(NamedTuple):
@@ -58,6 +61,7 @@ class _Found(NamedTuple):
     store: int
     passes: int
     how: str
+    share: float = 1.0
 
 
 # cycles so far, the ways taken, how many passes they span, the sources reached
@@ -71,6 +75,7 @@ def longest(
     links: Sequence[Link],
     kind_of: Callable[[Instruction], tuple[str, float] | None],
     latency: Callable[[str], float],
+    came: Callable[[int, str], float] | None = None,
 ) -> Chain | None:
     """The chain of the loop whose blocks are given in order, the head first; None where nothing is carried.
 
@@ -81,6 +86,8 @@ def longest(
         links: stores that loads find.
         kind_of: of an instruction.
         latency: cycles of a kind, of "store forward" too.
+        came: how often control came to the block of that number from the one of that label; all ways alike often
+            by default.
     """
     nodes = [each for block in blocks for each in block]
     numbers = {each.result: n for n, each in enumerate(nodes) if each.result}
@@ -95,7 +102,7 @@ def longest(
     for link in links:
         if link.store in stores and link.load in numbers:
             load = numbers[link.load]
-            through[load] = _Found(stores[link.store], link.passes, handed_on(nodes[load], link.crosses))
+            through[load] = _Found(stores[link.store], link.passes, handed_on(nodes[load], link.crosses), link.share)
     needs = [operands(each, n, numbers, head, inside) for n, each in enumerate(nodes)]
     sources = [*carried, *(n for n, each in through.items() if each.passes > 0)]
     if not sources:
@@ -126,22 +133,40 @@ def longest(
         return None
     cycles, paths, passes, targets = best
     targets = targets[:-1]
-    steps = [step for path in paths for step in path.steps]
-    counted: Counter[str] = Counter(kinds[step] for step in steps if kinds[step] and step not in through)
-    for path, target in zip(paths, [*targets[1:], through_first], strict=True):
-        counted.update(path.forwarded)
-        if path.steps and nodes[path.steps[-1]].opcode == "store":
-            counted[through[sources[target]].how] += 1
+    owners = [number for number, block in enumerate(blocks) for _ in block]
+
+    def entered(number: int) -> list[tuple[int | None, float]]:
+        found = INCOMING.findall(nodes[number].text) if number >= head else []
+        return [
+            (numbers.get(value), 1.0 if came is None else came(owners[number], label)) for value, label in found
+        ]
+
+    handed = {
+        load: (each.store, each.how, each.share) for load, each in through.items() if each.passes == 0
+    }
+    counted: Counter[str] = Counter()
+    kept = 1.0
+    for at, target in zip(targets, [*targets[1:], through_first], strict=True):
+        way, to = reached[at], sources[target]
+        end = through[to].store if to in through else carried[to]
+        ways = going_on.Ways(needs, kinds, {each: path.cycles for each, path in way.items()}, handed, entered)
+        goes = going_on.from_source(sources[at], end, nodes, ways)
+        counted.update(goes.operations)
+        kept *= goes.share
+        if to in through:
+            counted[through[to].how] += 1
+            kept *= through[to].share
     for kind in [each for each in counted if each in _STORES]:
         del counted[kind]
+    steps = [step for path in paths for step in path.steps]
     debug = tuple(dict.fromkeys(nodes[step].debug for step in steps if nodes[step].debug >= 0))
-    owners = [number for number, block in enumerate(blocks) for _ in block]
+    operations = {kind: n / passes for kind, n in counted.items() if n}
     return Chain(
-        {kind: n / passes for kind, n in counted.items() if n},
+        operations,
         debug,
-        cycles / passes,
+        sum(n * latency(kind) for kind, n in operations.items()),
         (nodes[sources[through_first]].result,),
-        tuple(sorted({owners[step] for step in steps})),
+        kept,
     )
 
 

@@ -376,20 +376,21 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     held = [[_as_jump(each, taken) for each in taken.function.blocks[label].instructions] for label in ordered]
     head = sum(each.opcode == "phi" for each in held[0])
     kind_in = choices.kinds([each for block in held for each in block])
-    links = handed_on.links(taken.forwarded, held, taken.crossed, _OFTEN, taken.function.instructions())
+    found_links = handed_on.links(taken.forwarded, held, taken.crossed, _OFTEN, taken.function.instructions())
+    links = [_among_following(each, taken.passes[loop.head] / goes_on) for each in found_links]
     depth = chains.deepest(held, head, loop.blocks, kind_in, usual_latency)
     after = _missed_after(taken, ordered, held, head, loop.blocks, kind_in)
     alike = all(taken.passes[label] >= _NEARLY_ALL * goes_on for label in ordered)
     turns = () if alike else _turns(taken, loop, ordered, goes_on)
     steps = flow.steps(held, head, loop.blocks, links, kind_in, taken.crossed, turns)
     steps = flow.over_calls(steps) if taken.machine else steps
-    found = chains.longest(held, head, loop.blocks, links, kind_in, usual_latency)
+
+    def came(number: int, label: str) -> float:
+        return float(_edge(taken, label, ordered[number]))
+
+    found = chains.longest(held, head, loop.blocks, links, kind_in, usual_latency, came)
     if found is None:
         return _Waits(depth=depth, flow=steps, missed_after=after)
-    kept = 1.0
-    for number in found.blocks:
-        # where it ends, the chain is not broken: it begins anew with the next entry
-        kept *= min(1.0, taken.passes[ordered[number]] / goes_on)
     calls = sum(
         (kind_of(each) or ("",))[0].startswith("call ") and "sqrt" not in each.text
         for block in held
@@ -400,7 +401,13 @@ def _waits(taken: profile.Profile, loop: control_flow.NaturalLoop, labels: list[
     if calls > 0 and taken.machine and any(kind.startswith("fp ") for kind in found.operations):
         # x86 keeps no floating-point number in a register over a call: it goes through memory
         found = found._replace(operations={**found.operations, "store forward": float(calls)})
-    return _Waits(found, kept, depth, steps, after)
+    return _Waits(found, found.kept, depth, steps, after)
+
+
+def _among_following(link: chains.Link, more: float) -> chains.Link:
+    """`link` as in passes that follow another, of which there are `more` times fewer than of all."""
+    share = min(1.0, link.share * more) if link.passes else link.share
+    return link._replace(share=1.0 if share >= _NEARLY_ALL else share)
 
 
 def _turns(

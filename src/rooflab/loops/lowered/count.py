@@ -227,7 +227,8 @@ def run_twin(
     counted_access.settle(twin.notes)
     seen, far = _with_hits(twin), twin.notes[:, counted_access.FAR].copy()
     steps = np.abs(twin.notes[: len(twin.plan.refs), counted_access.STEP])  # without any there is a row too
-    multiples = twin.notes[: len(twin.plan.refs), counted_access.MULTIPLES :].tolist()
+    multiples = twin.notes[: len(twin.plan.refs), counted_access.MULTIPLES : counted_access.RECENT].tolist()
+    alone = twin.notes[:, counted_access.ALONE].tolist()
     left_out = twin.notes[:, counted_access.OUTSIDE].copy()
     came_to = twin.notes[:, counted_access.PREVIOUS].tolist()
     described: dict[str, Any] = {
@@ -261,9 +262,10 @@ def run_twin(
             step_bytes=int(step),
             multiples=(max(0, int(near)) + least, *more),
             far=max(0, int(away) - 1),
+            alone=max(0, apart - 1),
         )
-        for ref, each, step, near, away, (least, *more) in zip(
-            twin.plan.refs, patterns, steps, seen - far, far, multiples, strict=False
+        for ref, each, step, near, away, apart, (least, *more) in zip(
+            twin.plan.refs, patterns, steps, seen - far, far, alone, multiples, strict=False
         )
     )
     kept = run.Twin(None, twin.text._replace(refs=refs))

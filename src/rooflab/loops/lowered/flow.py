@@ -57,7 +57,7 @@ def steps(
     place = {n: at for at, n in enumerate(kept)}
     reached = _Reached(needs, carried, place, _NEARER if any(turns) else _FURTHEST)
     handed = {
-        numbers[link.load]: (stores[link.store], link.passes, link.crosses)
+        numbers[link.load]: (stores[link.store], link.passes, link)
         for link in links
         if link.store in stores and link.load in numbers
     }
@@ -74,9 +74,10 @@ def steps(
                 count,
                 tuple((place[node], passes) for node, passes in after),
                 (place[store[0]], store[1]) if store is not None and before else None,
-                handed_on(nodes[n], store[2]) if store is not None and before else "",
+                handed_on(nodes[n], store[2].crosses) if store is not None and before else "",
                 crossed.get(nodes[n].result or nodes[n].text, 0.0),
                 ran[n],
+                finds=store[2].share if store is not None and before else 1.0,
             )
         )
     return tuple(found)

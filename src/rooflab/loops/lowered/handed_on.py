@@ -45,7 +45,7 @@ def links(
             around = _around(store, mine, forwarded, places, often)
             if around is not None and store not in stores.values():
                 store, passes = mine, max(1.0, passes + around)
-        found.append(chains.Link(store, load, round(passes), crossed.get(load, 0.0) >= often))
+        found.append(chains.Link(store, load, round(passes), crossed.get(load, 0.0) >= often, min(1.0, share)))
     return found
 
 

@@ -21,6 +21,7 @@ class Ref(NamedTuple):
         multiples: steps to new lines that are near or multiples of 64 bytes or less, of 128, … of 4 KiB, each
             counted once.
         far: how many of its new lines lay far from the last, as where another row begins.
+        alone: of those, how many lay beside none of the last few dozen lines either, or as far as most of them.
         decided: whether what its loop has found decides its place: nobody can begin it ahead.
     """
 
@@ -36,6 +37,7 @@ class Ref(NamedTuple):
     multiples: tuple[int, ...] = ()
     decided: bool = False
     far: int = 0
+    alone: int = 0
 
 
 class Loop(NamedTuple):

@@ -148,14 +148,14 @@ def _by_kind(counted: Counted, line: int, kind: str, *, decided: bool = False) -
 
 
 def _begun(counted: Counted, line: int) -> float:
-    """Of the lines that data pick in a line of the source and that miss, the share that lay far from the last."""
-    missed = far = 0.0
+    """Of the lines that data pick in a line of the source and that miss, the share that lay beside none before."""
+    missed = alone = 0.0
     for ref in counted.twin.text.refs:
         if ref.line == line and ref.pattern == "gather":
             mine = counted.simulation.levels[0].references[ref.number].misses
             missed += mine
-            far += min(mine, ref.far)
-    return far / missed if missed else 1.0
+            alone += min(mine, ref.alone)
+    return alone / missed if missed else 1.0
 
 
 def irregular(
@@ -221,7 +221,7 @@ def jumps(counted: Counted) -> dict[str, int]:
             continue  # among a few rows in turn, each of which goes on
         place = _place(ref, text)
         others = missed_by[place] - levels[0].references[ref.number].misses
-        between = ref.step_bytes / levels[0].cache.line_bytes - 1
+        between = ref.step_bytes // levels[0].cache.line_bytes - 1  # whole lines
         if ref.step_bytes < _PAGE_BYTES and others >= _NEARLY_ALL * ref.far * between:
             continue  # what it passes over the others go through: fields of records, whose lines they take in turn
         for level in levels:

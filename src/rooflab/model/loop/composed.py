@@ -73,7 +73,8 @@ def of(core_s: float, levels_s: Sequence[float], beside: Beside, parts: Sequence
         walks = part.levels[1] if len(part.levels) > 1 else 1.0
         moved_s = sum(share * each for share, each in zip(part.levels, levels_s, strict=True))
         moved_s += walks * beside.walks_s
-        shorter_s = _added_s(mine_s, moved_s, beside)
+        # while it waits for what data pick, streams come in
+        shorter_s = _added_s(mine_s, max(0.0, moved_s - part.core * beside.picked_s), beside)
         time_s += max(mine_s, moved_s) + shorter_s + walks * beside.jumps_s
         added_s += shorter_s
     return Composed(time_s + beside.picked_s, added_s)

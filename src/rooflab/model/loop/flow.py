@@ -70,7 +70,8 @@ class _Timed(NamedTuple):
     branches in it that are foretold wrongly. `turn`: kinds that are given the pipes of a unit in turn; those that
     fewer of them do, in one of their own. `moved`: cycles of a unit for whole numbers by which its operand goes.
     `far`: of passes in turn, how much longer than in L1 each of its numbers takes; `first`: of the first of an
-    entry; `turns`: the passes that run it, a bit each, 0 for all; `entries`: of the scheduler.
+    entry; `turns`: the passes that run it, a bit each, 0 for all; `entries`: of the scheduler; `finds`: share of
+    passes in which it is handed anything.
     """
 
     latency: float
@@ -88,6 +89,7 @@ class _Timed(NamedTuple):
     first: tuple[tuple[float, ...], ...] = ()
     turns: int = 0
     entries: int = 1
+    finds: float = 1.0
 
     def runs_in(self, number: int) -> bool:
         """Whether the pass of that number runs it."""
@@ -249,6 +251,7 @@ def _timed(
         each("integer") * step.count if plain == "convert from whole" else 0.0,
         turns=step.turns,
         entries=2 if kind in _TWO else 1,
+        finds=step.finds,
     )
 
 
@@ -380,7 +383,7 @@ def _retired(
                 ready = _free(step._replace(unit=_ALU, turn=_ALU, busy=step.moved), ready, used, turns)
             begins = _free(step, ready, used, turns)
             result = begins + step.latency
-            if step.handed is not None:
+            if step.handed is not None and (step.finds >= 1 or number * _APART % 1.0 < step.finds):
                 other, back = step.handed
                 # through memory from an entry to the next as well
                 if back < len(done):

@@ -217,7 +217,8 @@ def _of_group(group: _Group, levels: _Levels, timing: CoreTiming, instructions: 
         # what follows in a row is fetched ahead into the second cache once its first lines have missed
         followed = max(0.0, 1 - constant("loop.lines_to_foresee") * begun)
         parts += [
-            _Part(each.name, "begun", loaded * begun, each.gathered + levels.walk),
+            # the latency of the memory was measured over so many pages that it has its walks
+            _Part(each.name, "begun", loaded * begun, each.gathered + (levels.walk if beyond else 0.0)),
             _Part(each.name, "begun", loaded * (1 - begun - followed), each.gathered),
             _Part(each.name, "followed", loaded * followed, served[0].gathered),
             _Part(each.name, "chained", here(group.chased), each.chased),
@@ -234,7 +235,7 @@ def _of_group(group: _Group, levels: _Levels, timing: CoreTiming, instructions: 
         waited = _spread_evenly(group, loads, timing, buffers, instructions) if run is None else run
     # stores hold up nothing, but no more misses are under way, and no more pages looked up, than at once
     under_way = sum(each.accesses * each.cycles for each in parts if each.kind != "chained")
-    walked = group.begun[first] * levels.walk / constant("loop.walks_at_once")
+    walked = group.begun[first] * levels.walk / waiting.walks_at_once(_wide(group))
     waited = max(waited, under_way / buffers - own, walked - own)
     whole = sum(each.accesses * each.cycles for each in parts)
     found: dict[str, float] = {}
@@ -304,6 +305,14 @@ def _spread_evenly(
         chained = max(0.0, chained - max(0.0, begun - missed))
     picked = in_flight.Picked(_shares(parts, count), chained / count, own / count, instructions / count)
     return count * in_flight.waited(picked, timing.window, buffers)
+
+
+def _wide(group: _Group) -> float:
+    """The share of the loads of its loops that are of whole lines."""
+    counts = [each.loop.operations for each in group.cycles if each.loop.innermost]
+    every = sum(_loads(each) for each in counts)
+    whole = sum(number for each in counts for kind, number in each.items() if kind in ("load wide", "gather wide"))
+    return whole / every if every else 0.0
 
 
 def _loads(operations: Mapping[str, float]) -> float:

@@ -85,7 +85,7 @@ def walks_s(report: LoopReport, machine: Machine) -> float:
     Accesses that do not wait for one another walk several at once; those of a chain one after the other.
     """
     first = (report.warm or report.simulation).levels[0].name
-    at_once = load_family("cpu")("loop.walks_at_once")
+    at_once = walks_at_once(0.0)
     each = walk_of_picked_s(report, machine)
     taken = report.gathered.get(first, 0) * each.gathered / at_once + report.chased.get(first, 0) * each.chased
     code, static = report.code, report.static
@@ -95,6 +95,12 @@ def walks_s(report: LoopReport, machine: Machine) -> float:
         each_s = _walk_s(machine, pages, spanned) * min(1.0, static.stride_bytes / _PAGE_BYTES)
         taken += report.strided.get(first, 0) * each_s / at_once
     return taken
+
+
+def walks_at_once(wide: float) -> float:
+    """Walks of page tables under way at once, where the share `wide` of them is of loads of whole lines."""
+    constant = load_family("cpu")
+    return 1 / ((1 - wide) / constant("loop.walks_at_once") + wide / constant("loop.walks_at_once_wide"))
 
 
 class Walks(NamedTuple):
@@ -141,7 +147,12 @@ def _translation_s(machine: Machine, pages: float, nbytes: float) -> float:
     within = float(np.interp(math.log(pages), logs, curve.best))
     if pages <= curve.x[-1]:
         return within
-    # further out the tables themselves leave the caches: as from half as many pages on, a load of memory at most
+    small = min(machine.tlbs, key=lambda each: each.page_bytes, default=None)
+    held = small.entries[-1] if small is not None and small.entries else 0
+    if 0 < held < curve.x[-1]:
+        # of places without order, those miss whose page is not among as many as are held
+        return within * (1 - held / pages) / (1 - held / curve.x[-1])
+    # as from half as many pages on, a load of memory at most
     half = float(np.interp(logs[-1] - math.log(2), logs, curve.best))
     more = max(0.0, curve.best[-1] - half) * math.log2(pages / curve.x[-1])
     memory = crossings.level(machine, "memory")
