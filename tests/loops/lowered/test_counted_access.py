@@ -64,7 +64,10 @@ def test_runs_of_steps_are_noted_as_one_by_one(walk, pieces):
     [
         ([40 * n for n in RNG.permutation(300)], 300),  # all elsewhere
         ([n + 5000 * m for n in range(500) for m in range(2)], 2),  # two rows in turn: each goes on
-        ([25 * n + m for n in range(40) for m in RNG.permutation(25)], 1000 / 3 * 0.9),  # the first of three to come
+        (
+            [25 * n + m for n in range(40) for m in RNG.permutation(25)],
+            1000 / 3 * 0.9,
+        ),  # the first of three to come
         ([4096 * n + m for n in RNG.permutation(100) for m in (0, 8, 1, 9)], 200),  # begun twice, and gone on with
     ],
 )

@@ -70,3 +70,9 @@ def test_a_pattern_as_long_as_the_longest_history_is_foretold_at_once():
 )
 def test_runs_are_asked_about_until_little_more_is_learnt(runs, more):
     assert predictor.learns_more(runs) is more
+
+
+def test_what_is_half_learnt_is_half_forgotten():
+    # a share r of the first run's misses is r + 0.6 r (1 - r) in a later one, from a fifth on
+    first, again = np.array([100, 100, 100, 100, 0]), np.array([50, 10, 100, 120, 0])
+    assert predictor.kept_in_mind(first, again).tolist() == [65, 10, 100, 120, 0]

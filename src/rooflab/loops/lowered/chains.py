@@ -25,7 +25,7 @@ _LONGEST_ROUND = 4  # values that change places in turn: s, t = t, s + x
 class Link(NamedTuple):
     """A store whose value a load finds: `passes` before, or in the same one.
 
-    `crosses`: the load lies across two lines of a cache, most often. `share`: of its runs, in which it does find it.
+    `crosses`: the load lies across two lines of a cache, most often. `share`: of its runs, in which it finds it.
     """
 
     store: str
@@ -102,7 +102,9 @@ def longest(
     for link in links:
         if link.store in stores and link.load in numbers:
             load = numbers[link.load]
-            through[load] = _Found(stores[link.store], link.passes, handed_on(nodes[load], link.crosses), link.share)
+            through[load] = _Found(
+                stores[link.store], link.passes, handed_on(nodes[load], link.crosses), link.share
+            )
     needs = [operands(each, n, numbers, head, inside) for n, each in enumerate(nodes)]
     sources = [*carried, *(n for n, each in through.items() if each.passes > 0)]
     if not sources:
@@ -141,21 +143,21 @@ def longest(
             (numbers.get(value), 1.0 if came is None else came(owners[number], label)) for value, label in found
         ]
 
-    handed = {
-        load: (each.store, each.how, each.share) for load, each in through.items() if each.passes == 0
-    }
-    counted: Counter[str] = Counter()
+    handed = {load: (each.store, each.how, each.share) for load, each in through.items() if each.passes == 0}
+    counted: dict[str, float] = {}
     kept = 1.0
     for at, target in zip(targets, [*targets[1:], through_first], strict=True):
         way, to = reached[at], sources[target]
         end = through[to].store if to in through else carried[to]
         ways = going_on.Ways(needs, kinds, {each: path.cycles for each, path in way.items()}, handed, entered)
         goes = going_on.from_source(sources[at], end, nodes, ways)
-        counted.update(goes.operations)
         kept *= goes.share
+        found = [*goes.operations.items()]
         if to in through:
-            counted[through[to].how] += 1
+            found.append((through[to].how, 1.0))
             kept *= through[to].share
+        for kind, count in found:
+            counted[kind] = counted.get(kind, 0.0) + count
     for kind in [each for each in counted if each in _STORES]:
         del counted[kind]
     steps = [step for path in paths for step in path.steps]

@@ -6,7 +6,6 @@ broken. A counter that some elements set to zero begins anew at each of them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -32,7 +31,7 @@ class Ways(NamedTuple):
 
 
 class Goes(NamedTuple):
-    """Operations by kind of a pass in which a chain goes on, in the mean, and the share of passes in which it does."""
+    """Operations by kind of a pass in which a chain goes on, in the mean; the share of passes in which it does."""
 
     operations: Mapping[str, float]
     share: float
@@ -73,25 +72,21 @@ def _of(at: int, nodes: Sequence[Instruction], ways: Ways, found: Mapping[int, G
     behind = _behind(at, nodes, ways)
     if nodes[at].opcode == "phi":
         every = sum(count for _, count in ways.entered(at))
-        came = [
-            (found[each], count * found[each].share) for each, count in ways.entered(at) if each in behind
-        ]
+        came = [(found[each], count * found[each].share) for each, count in ways.entered(at) if each in behind]
         on = sum(count for _, count in came)
         if not every or not on:
             return Goes({}, 0.0)
-        added: Counter[str] = Counter()
+        added: dict[str, float] = {}
         for goes, count in came:
             for kind, number in goes.operations.items():
-                added[kind] += number * count / on
-        return Goes(dict(added), min(1.0, on / every))
+                added[kind] = added.get(kind, 0.0) + number * count / on
+        return Goes(added, min(1.0, on / every))
     if not behind:
         return Goes({}, 0.0)
     before = found[behind[0]]
-    operations = Counter(before.operations)
-    share = before.share
+    kind, share = ways.kinds[at], before.share
     if at in ways.handed and behind[0] == ways.handed[at][0]:
-        operations[ways.handed[at][1]] += 1
-        share *= ways.handed[at][2]
-    elif ways.kinds[at]:
-        operations[ways.kinds[at]] += 1
-    return Goes(dict(operations), share)
+        kind, share = ways.handed[at][1], share * ways.handed[at][2]
+    if not kind:
+        return before._replace(share=share)
+    return Goes({**before.operations, kind: before.operations.get(kind, 0.0) + 1}, share)
