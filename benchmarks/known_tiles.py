@@ -11,7 +11,7 @@ from typing import Any
 
 TOPICS = tuple(
     f"attention_{name}_{sort}"
-    for name in ("fa2", "flashinfer", "vllm_flashinfer")
+    for name in ("fa2", "flashinfer", "vllm_flashinfer", "triton")
     for sort in ("prompts", "decode")
 )
 PROMPTS = (
@@ -30,9 +30,37 @@ FIXED = {
 }  # fmt: skip
 BLOCK = {"matrix_factor": [1.25], "exp_factor": [1.0], "shared_factor": [0.4], "block_clocks": [300.0]}
 
+# Triton's: what windows and idle thread blocks cost beside the rest.
+TRITON = {
+    "ctx": (
+        *("matrix_factor", "exp_factor", "block_clocks", "skip_clocks", "window_factor", "serving_tile_clocks"),
+        "launch_clocks",
+    ),
+    "gen": (
+        *("shared_factor", "block_clocks", "serving_tile_clocks", "idle_clocks", "hidden_share", "paged_share"),
+        *("launch_clocks", "join_clocks"),
+    ),
+}
+TRITON_STARTS = {
+    "matrix_factor": 1.2, "exp_factor": 2.0, "block_clocks": 1000.0, "skip_clocks": 1000.0, "window_factor": 1.5,
+    "serving_tile_clocks": 3000.0, "launch_clocks": 3000.0, "join_clocks": 2000.0, "shared_factor": 4.0,
+    "idle_clocks": 200.0, "hidden_share": 0.7, "paged_share": 0.83,
+}  # fmt: skip
+TRITON_FIXED = {
+    "ctx": {"packs": [0.0], "packs_single": [0.0], "edge_clocks": [0.0], "hidden_share": [0.4]},
+    "gen": {"matrix_factor": [1.25], "exp_factor": [1.0], "part_clocks": [0.0], "resident": [4.0]},
+}
+
+
+def start(kernel: str, name: str) -> float:
+    """From where a constant of a kernel of `TOPICS` is fitted."""
+    return (TRITON_STARTS if kernel.startswith("triton") else STARTS)[name]
+
 
 def asked(sort: str, kernel: str) -> tuple[str, Sequence[str], dict[str, Any]]:
     """Topic, what is fitted to tables of `sort`, and what is fixed, of a kernel of `TOPICS`."""
+    if kernel.startswith("triton"):
+        return "attention", TRITON[sort], FIXED | TRITON_FIXED[sort]
     prompts = sort == "ctx"
     turned = ["turn_clocks"] if kernel.startswith("fa2") else []
     joined = ["join_clocks"] if prompts and "flashinfer" in kernel else []

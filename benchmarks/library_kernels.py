@@ -103,15 +103,16 @@ JOBS = [
 # What a constant can be: seconds, clocks, shares, factors of the theoretical time.
 BOUNDS = {
     "launch_s": (1e-6, 15e-6), "serving_tile_clocks": (300, 15000), "matrix_factor": (0.9, 6),
-    "exp_factor": (0.2, 3),
+    "exp_factor": (0.2, 12),
     "row_factor": (0.3, 10), "widen_factor": (0.5, 4),
     "narrow_factor": (0.7, 4), "paged_share": (0.5, 0.95), "cache_share": (0.2, 1.2),
     "join_s": (0.3e-6, 8e-6), "edge_clocks": (50, 6000), "memory_share": (0.1, 0.97),
     "tile_clocks": (20, 10000), "step_clocks": (100, 2500),
     "store_bytes_per_clock": (2, 100), "share_fp8": (0.3, 1), "share_int8": (0.3, 1), "share_half": (0.15, 1),
     "grouped_share": (0.1, 1.5), "cluster": (1, 16), "alone_share": (0.1, 1),
-    "launch_clocks": (100, 15000), "turn_clocks": (100, 8000), "join_clocks": (100, 15000),
-    "part_clocks": (20, 1500), "shared_factor": (0.05, 3), "block_clocks": (1, 3000), "hidden_share": (0.02, 0.98),
+    "launch_clocks": (100, 20000), "turn_clocks": (100, 8000), "join_clocks": (100, 15000),
+    "part_clocks": (20, 1500), "shared_factor": (0.05, 20), "block_clocks": (1, 6000), "skip_clocks": (100, 6000),
+    "window_factor": (0.5, 6), "idle_clocks": (20, 1500), "hidden_share": (0.02, 0.98),
     "long_factor": (0.3, 3), "masked_clocks": (300, 10000),
     "masked_fma_per_clock": (8, 128),
     "split_s": (1e-6, 6e-6), "joule_per_flop": (0.3e-12, 3e-12),
@@ -140,6 +141,8 @@ _HELD_OF = {
     "deepgemm": 0.02,
     "fp4": 0.02,
     "trtllm_fp4": 0.02,
+    "triton_prompts": 0.02,
+    "triton_decode": 0.02,
 }  # of products that several cards run; of all others a tenth of it
 FREE = ("launch_s", "tile_clocks")
 TILES = (
@@ -288,7 +291,7 @@ def fitted(
     low, high = (np.log([BOUNDS[name][side] for name in names]) for side in (0, 1))
     # From what the family's own kernel has; from the middle where it has none of that.
     own = [
-        known_tiles.STARTS[name]
+        known_tiles.start(kernel, name)
         if f"{topic}_{kernel}" in known_tiles.TOPICS
         else device.constants(f"{topic}.{name}")
         for name in names
@@ -298,6 +301,7 @@ def fitted(
     ]
     first = np.clip(start, low, high)
     hold = HELD if kernel.endswith("_groups") else _HELD_OF.get(kernel, HELD / 10)
+    hold *= max(1.0, _MANY_ROWS / np.count_nonzero(fits))
     held = np.array([hold / 4 if name in FREE else hold for name in names])
     head, best, least = f"{topic}_{kernel}." if kernel else f"{topic}.", {}, np.inf
     for chosen in itertools.product(*choices.values()):

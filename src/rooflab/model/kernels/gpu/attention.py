@@ -16,7 +16,7 @@ import numpy as np
 
 from rooflab.model.device.device import Device, Number
 from rooflab.model.kernels.common import Columns, Features, KernelTimes, Mechanism, Specs, by_library
-from rooflab.model.kernels.gpu import masked_attention
+from rooflab.model.kernels.gpu import attention_triton, masked_attention
 from rooflab.model.kernels.gpu.attention_around import (
     around_backward_s,
     kernel_count,
@@ -183,7 +183,8 @@ def _time(x: Columns, device: Device) -> KernelTimes:
         swapped = (x["group"] > 1.0) & (x["queries"] == 1) & ~alone
         copies = swapped * (0.5 + 2.0 * ((x["heads"] > 1.0) & (x["sequences"] > 1.0)))
     resident = np.where(x["resident"] > 0, x["resident"], c("attention.resident"))
-    cut = tiling(x, kernel, packs, resident, device)
+    ours = attention_triton.TILES.get(kernel)
+    cut = ours(x, device) if ours else tiling(x, kernel, packs, resident, device)
     resident = np.asarray(cut.resident)
     tiles, rows = _tiles(x, cut.queries, packs, alone)
     blocks, longest, shortest = _blocks(x, rows, cut.keys)
@@ -194,6 +195,8 @@ def _time(x: Columns, device: Device) -> KernelTimes:
     # Thread blocks on one unit share its engines, and hide each other's fixed times.
     slots = device.units * resident
     shared = np.clip(tiles * splits / device.units, 1.0, resident)
+    if kernel == attention_triton.PROMPTS:
+        block_s, alone_s = (attention_triton.in_window(x, blocks, rows, cut, each, device) for each in (block_s, alone_s))
     busy_s = (tiles / slots) * (splits * fixed_s + blocks * resident * block_s)
     waves = tiles * splits / slots
     ragged_s = (np.ceil(waves) - waves) * (fixed_s + shortest / splits * shared * block_s)
@@ -211,9 +214,11 @@ def _time(x: Columns, device: Device) -> KernelTimes:
     keys = x["sequences"] * x["heads"] * x["longest"] * (x["size"] + x["values"]) * x["item_bytes"]
     again = np.where(alone & (x["queries"] == 1), keys * (x["group"] - 1.0), 0.0)
     cache_s = (traffic + again) / (device.cache_bytes_per_s * c("attention.cache_share"))
-    overhead_s = overhead_s_of(x, splits, device)
+    overhead_s = overhead_s_of(x, np.maximum(splits, 2.0) if kernel == attention_triton.DECODE else splits, device)
     if kernel in PLANS_PROMPTS:
         overhead_s = overhead_s + merge_s(x, splits, device)
+    if kernel == attention_triton.DECODE:
+        overhead_s = overhead_s + merge_s(x, np.maximum(splits, 2.0), device) + attention_triton.idle_s(x, tiles, splits, device)
     overhead_s = overhead_s + copies * turn_s(x, device)
     time_s = (
         overhead_s + around_backward_s(x, device) + np.maximum(walk_s, fixed_s + np.maximum(cache_s, memory_s))
@@ -270,6 +275,8 @@ def _splits(
 ) -> np.ndarray:
     """Into how many parts of whole blocks the keys of each tile are split, so that the units have work."""
     c = device.constants
+    if kernel == attention_triton.DECODE:
+        return attention_triton.parts(x, tiles, device)
     if kernel in PACKS_UNLESS_SLIDING:
         return np.where(alone | (x["queries"] > 1), 1.0, flash_splits(tiles, longest, device.units))
     if kernel in PLANS_PROMPTS:
