@@ -94,7 +94,8 @@ def _of_others(constants: Constants, card: str) -> Constants:
     of_like = {n: each for n, each in of_like.items() if n in own and n.partition(".")[0] not in topics}
     of_library: dict[str, Constant] = {}
     while like:  # not by `load_family`: it may be near the family that is left out
-        of_library = moved(of_libraries(like), of_mechanisms(like), constants.values) | of_library
+        theirs = {name: each for name, each in of_libraries(like).items() if _is_alike(name, constants.family)}
+        of_library = moved(theirs, of_mechanisms(like), constants.values) | of_library
         raw = tomllib.loads((FOLDER / f"{like}.toml").read_text(encoding="utf-8"))
         nearby += raw.get("near", ())
         like = raw.get("like")
@@ -106,6 +107,11 @@ def _of_others(constants: Constants, card: str) -> Constants:
     # What the libraries' own code says is no fit.
     values |= {n: e for n, e in stated.items() if n not in own}
     return msgspec.structs.replace(constants, values=with_groups(values))
+
+
+def _is_alike(name: str, family: str) -> bool:
+    """Whether a constant of another family tells of the same kernel: Blackwell runs no XQA, but what is before it."""
+    return not (family == "blackwell" and name.startswith("attention_trtllm_decode.") and "launch" not in name)
 
 
 _AS_AMPERE = ("attention_trtllm_decode", "attention_masked_decode")
