@@ -104,8 +104,9 @@ def attention_kernel(row: Row, table: Table, *, decode: bool) -> str:
 def _library(source: str, table: Table) -> str:
     """Whose it is."""
     maker = table.engine
-    if maker == "trtllm":
-        return "flashinfer" if "flashinfer" in source else "trtllm"
+    if maker == "trtllm":  # its FlashInfer calls generated kernels on Blackwell: no mma.sync reaches their rates
+        generated = table.device.constants.family == "blackwell"
+        return ("trtllm_gen" if generated else "flashinfer") if "flashinfer" in source else "trtllm"
     for word, name in (("triton", "triton"), ("trtllm", "trtllm_gen"), ("flashinfer", "flashinfer")):
         if word in source:
             return "vllm_flashinfer" if (name, maker) == ("flashinfer", "vllm") else name
@@ -142,13 +143,17 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
         )  # fmt: skip
         # The same keys again and again: they lie in the last cache, if it holds them.
         made = [dataclasses.replace(attention, warm_bytes=attention.read_bytes)]
-        if table.engine == "sglang" and item == 1.0:
+        # TensorRT-LLM's layer with FlashInfer stores and casts by kernels of their own too.
+        borrows = table.engine == "trtllm" and "flashinfer" in part.rows[0]["kernel_source"]
+        if (table.engine == "sglang" or borrows) and item == 1.0:
             made += [
                 row_kernels.pointwise("attention", "cast", 1.0, each, reads=2.0, writes=1.0)
                 for each in _casts(kernel, tokens * heads * size, tokens * row_bytes / 2.0, given_narrow)
             ]
+        if kernel == "vllm_flashinfer_decode":  # called with a scale of values: the result is multiplied (decode.py)
+            made.append(row_kernels.pointwise("attention", "scale", 1.0, tokens * heads * values, reads=2.0, writes=2.0))
         given = 1.0 if given_narrow and table.engine == "sglang" and not kernel.startswith("trtllm_gen") else 2.0
-        if table.engine != "trtllm":
+        if table.engine != "trtllm" or borrows:
             if table.engine == "sglang":
                 made += _by_index(tokens, kernel, apart=values != size)
             written = _write(sequences, new, float(kv_heads), size, 0.0, row_bytes, item, given)

@@ -41,7 +41,7 @@ LIKE: dict[str, tuple[str, ...]] = {
     "flashinfer_prompts": ("vllm_flashinfer_prompts", "fa2_prompts"),
     "vllm_flashinfer_prompts": ("flashinfer_prompts", "fa2_prompts"),
     "flashinfer_decode": ("vllm_flashinfer_decode", "fa2_decode"),
-    "vllm_flashinfer_decode": ("flashinfer_decode",),
+    "vllm_flashinfer_decode": ("flashinfer_decode", "fa2_decode"),
     "trtllm_narrow_decode": ("trtllm_decode",),
     **{f"vllm_fa_{sort}": (f"fa_{sort}",) for sort in ("prompts", "decode")},
     **{f"fa_{sort}": (f"vllm_fa_{sort}",) for sort in ("prompts", "decode")},
