@@ -47,7 +47,7 @@ TRITON_STARTS = {
     "idle_clocks": 200.0, "hidden_share": 0.7, "paged_share": 0.83,
 }  # fmt: skip
 TRITON_FIXED = {
-    "ctx": {"packs": [0.0], "packs_single": [0.0], "edge_clocks": [0.0], "hidden_share": [0.4]},
+    "ctx": {"packs_single": [0.0], "edge_clocks": [0.0], "hidden_share": [0.4]},
     "gen": {"matrix_factor": [1.25], "exp_factor": [1.0], "part_clocks": [0.0], "resident": [4.0]},
 }
 
@@ -64,5 +64,5 @@ def asked(sort: str, kernel: str) -> tuple[str, Sequence[str], dict[str, Any]]:
     prompts = sort == "ctx"
     turned = ["turn_clocks"] if kernel.startswith("fa2") else []
     joined = ["join_clocks"] if prompts and "flashinfer" in kernel else []
-    fixed = {"packs": [float("flashinfer" in kernel)]} if prompts else BLOCK
+    fixed = {} if prompts else BLOCK
     return "attention", [*(PROMPTS if prompts else DECODE), *joined, *turned], FIXED | fixed

@@ -28,6 +28,7 @@ from rooflab.model.kernels.gpu.attention_around import (
 from rooflab.model.kernels.gpu.attention_libraries import (
     KERNELS,
     LIKE,
+    PACKS,
     PACKS_UNLESS_SLIDING,
     PLANS_PROMPTS,
     UNSORTED,
@@ -172,7 +173,7 @@ def _time(x: Columns, device: Device) -> KernelTimes:
     kernel = KERNELS[int(x["kernel"].flat[0])] if x["kernel"].size else ""
     if kernel == "masked_decode" and c("attention.masked_clocks"):
         return masked_attention.time(x, device)
-    packs = np.where(x["packs"] >= 0, x["packs"], c("attention.packs"))
+    packs = np.where(x["packs"] >= 0, x["packs"], PACKS.get(kernel, c("attention.packs")))
     # One query head a tile, even of one query: by what the operation says, or as the library does.
     alone = (x["packs"] == 0) | ((x["packs"] < 0) & (c("attention.packs_single") == 0))
     single, copies = np.zeros_like(alone), np.zeros_like(x["group"])

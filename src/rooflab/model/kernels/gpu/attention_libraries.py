@@ -46,6 +46,13 @@ LIKE: dict[str, tuple[str, ...]] = {
     **{f"vllm_fa_{sort}": (f"fa_{sort}",) for sort in ("prompts", "decode")},
     **{f"fa_{sort}": (f"vllm_fa_{sort}",) for sort in ("prompts", "decode")},
 }
+# Whether rows of all heads of a group share the tiles of prompts, where the code tells (FlashInfer's `packed_qo_len`).
+PACKS: dict[str, float] = {
+    "flashinfer_prompts": 1.0,
+    "vllm_flashinfer_prompts": 1.0,
+    "fa2_prompts": 0.0,
+    "triton_prompts": 0.0,
+}
 # Whose tiles of one query hold one head where a window slides, and whose keys are split only where a tile holds
 # several heads; q and the result are then turned by kernels of their own, but for one head of keys, where that is
 # only another view (Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp: `seqlenq_ngroups_swapped`).
