@@ -150,8 +150,12 @@ def _attention(table: Table, ours: Engine, *, decode: bool) -> tuple[np.ndarray,
                 row_kernels.pointwise("attention", "cast", 1.0, each, reads=2.0, writes=1.0)
                 for each in _casts(kernel, tokens * heads * size, tokens * row_bytes / 2.0, given_narrow)
             ]
-        if kernel == "vllm_flashinfer_decode":  # called with a scale of values: the result is multiplied (decode.py)
-            made.append(row_kernels.pointwise("attention", "scale", 1.0, tokens * heads * values, reads=2.0, writes=2.0))
+        if (
+            kernel == "vllm_flashinfer_decode"
+        ):  # called with a scale of values: the result is multiplied (decode.py)
+            made.append(
+                row_kernels.pointwise("attention", "scale", 1.0, tokens * heads * values, reads=2.0, writes=2.0)
+            )
         given = 1.0 if given_narrow and table.engine == "sglang" and not kernel.startswith("trtllm_gen") else 2.0
         if table.engine != "trtllm" or borrows:
             if table.engine == "sglang":

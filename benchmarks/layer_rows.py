@@ -101,7 +101,7 @@ def _of_others(constants: Constants, card: str) -> Constants:
         like = raw.get("like")
     known = kept | of_like | {n: each for n, each in of_library.items() if n.partition(".")[0] in topics}
     if constants.family == "hopper":  # XQA's and the masked kernel are compiled from the same source for both
-        ours = of_libraries("ampere")
+        ours = moved(of_libraries("ampere"), of_mechanisms("ampere"), constants.values)
         known |= {name: each for name, each in ours.items() if name.partition(".")[0] in _AS_AMPERE}
     values = with_near(known, [each for each in nearby if each != constants.family])
     # What the libraries' own code says is no fit.
@@ -110,7 +110,7 @@ def _of_others(constants: Constants, card: str) -> Constants:
 
 
 def _is_alike(name: str, family: str) -> bool:
-    """Whether a constant of another family tells of the same kernel: Blackwell runs no XQA, but what is before it."""
+    """Whether another family's constant is of the same kernel: Blackwell runs no XQA, but what comes before it."""
     return not (family == "blackwell" and name.startswith("attention_trtllm_decode.") and "launch" not in name)
 
 

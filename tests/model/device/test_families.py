@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rooflab.model.device.constants import load_family, moved, of_libraries, with_groups, with_near
+from rooflab.model.device.constants import APART, load_family, moved, of_libraries, with_groups, with_near
 
 
 def test_a_family_states_its_own_libraries_kernels_alone() -> None:
@@ -43,6 +43,16 @@ def test_a_share_that_would_move_beyond_one_is_one() -> None:
     less = {"matmul.memory_share": msgspec.structs.replace(family["matmul.memory_share"], value=0.5)}
     found = {"matmul_cutlass_groups.memory_share": family["matmul_cutlass_groups.memory_share"]}
     assert moved(found, less, family)["matmul_cutlass_groups.memory_share"].value == 1.0
+
+
+def test_a_kernel_of_attention_that_another_family_tells_of_is_less_sure() -> None:
+    family = load_family("hopper").values
+    name = "attention_fa_decode.spread"
+    found = moved({name: family[name], "attention.spread": family["attention.spread"]}, family, family)
+    spread = family[name].value
+    assert isinstance(spread, float)
+    assert found[name].value == pytest.approx((spread**2 + APART["attention"] ** 2) ** 0.5)
+    assert found["attention.spread"] is family["attention.spread"]
 
 
 def test_what_an_own_topic_states_is_not_moved() -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rooflab.model.device.constants import APART
 from rooflab.model.device.device import Device
 from rooflab.types.work import Cost, Op, TensorSpec
 
@@ -101,7 +102,7 @@ def by_library(
     """`time` of the rows of each library, whose place in `names` is the column `kernel`, with its constants.
 
     A library's are those of the topic `topic_NAME`, where a family states any, else those of the first that it is
-    `like` by its design and of which the family states some, else those of `topic`.
+    `like` by its design and of which the family states some, else those of `topic`, with wider bars (`APART`).
     """
     found: dict[str, np.ndarray] = {}
     codes = np.unique(x["kernel"])
@@ -115,10 +116,12 @@ def by_library(
             if ours is not device.constants:
                 break
         as_library = device if ours is device.constants else dataclasses.replace(device, constants=ours)
-        if len(codes) == 1:
-            return time(x, as_library)
         rows = (x["kernel"] == code)[:, 0]
-        part = time(x.rows(rows), as_library)
+        part = time(x if len(codes) == 1 else x.rows(rows), as_library)
+        if name and ours is device.constants and topic in APART:
+            part = part._replace(spread=np.hypot(part.spread, APART[topic]))
+        if len(codes) == 1:
+            return part
         for field_name, each in part._asdict().items():
             values = np.broadcast_to(each, part.time_s.shape)
             if field_name not in found:

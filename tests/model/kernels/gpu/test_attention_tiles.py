@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rooflab
+from rooflab.model.device.constants import APART
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.kernels.gpu.attention_around import tail_s
 from rooflab.model.kernels.gpu.attention_tiles import flash_splits, flashinfer_splits, tiling
@@ -143,3 +144,21 @@ def test_a_library_without_constants_takes_those_of_one_of_its_design() -> None:
     assert isinstance(clocks, float)
     assert alike.seconds[0] > clocks / A100.clock_hz
     assert alike.seconds[0] != own.seconds[0]
+    # Another library's constants are less sure.
+    spread = none.constants("attention.spread")
+    assert own.spread[0] == pytest.approx(math.hypot(spread, APART["attention"]))
+
+
+def prompt_s(kernel: str, group: float, packs: float = -1.0) -> float:
+    made = kernels.attention(
+        "attention", "attend", 1.0, sequences=np.array([256.0]), new=np.array([8.0]), before=np.array([0.0]),
+        heads=8.0 * group, kv_heads=8.0, size=128, values=128, planned=True, kernel=kernel, packs=packs,
+    )  # fmt: skip
+    return float(timing.timed([made], A100, None, 1)[0].seconds[0])
+
+
+def test_short_prompts_of_many_heads_fill_tiles_where_the_code_packs_them() -> None:
+    # 8 rows of 16 heads make a tile of 128: sixteen times fewer than one head each.
+    assert prompt_s("flashinfer_prompts", 16) == prompt_s("flashinfer_prompts", 16, packs=1.0)
+    assert prompt_s("fa2_prompts", 16) == prompt_s("fa2_prompts", 16, packs=0.0)
+    assert prompt_s("flashinfer_prompts", 16) < 0.5 * prompt_s("flashinfer_prompts", 16, packs=0.0)

@@ -197,7 +197,9 @@ def _time(x: Columns, device: Device) -> KernelTimes:
     slots = device.units * resident
     shared = np.clip(tiles * splits / device.units, 1.0, resident)
     if kernel == attention_triton.PROMPTS:
-        block_s, alone_s = (attention_triton.in_window(x, blocks, rows, cut, each, device) for each in (block_s, alone_s))
+        block_s, alone_s = (
+            attention_triton.in_window(x, blocks, rows, cut, each, device) for each in (block_s, alone_s)
+        )
     busy_s = (tiles / slots) * (splits * fixed_s + blocks * resident * block_s)
     waves = tiles * splits / slots
     ragged_s = (np.ceil(waves) - waves) * (fixed_s + shortest / splits * shared * block_s)
@@ -219,7 +221,11 @@ def _time(x: Columns, device: Device) -> KernelTimes:
     if kernel in PLANS_PROMPTS:
         overhead_s = overhead_s + merge_s(x, splits, device)
     if kernel == attention_triton.DECODE:
-        overhead_s = overhead_s + merge_s(x, np.maximum(splits, 2.0), device) + attention_triton.idle_s(x, tiles, splits, device)
+        overhead_s = (
+            overhead_s
+            + merge_s(x, np.maximum(splits, 2.0), device)
+            + attention_triton.idle_s(x, tiles, splits, device)
+        )
     overhead_s = overhead_s + copies * turn_s(x, device)
     time_s = (
         overhead_s + around_backward_s(x, device) + np.maximum(walk_s, fixed_s + np.maximum(cache_s, memory_s))

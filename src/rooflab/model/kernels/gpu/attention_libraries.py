@@ -46,7 +46,7 @@ LIKE: dict[str, tuple[str, ...]] = {
     **{f"vllm_fa_{sort}": (f"fa_{sort}",) for sort in ("prompts", "decode")},
     **{f"fa_{sort}": (f"vllm_fa_{sort}",) for sort in ("prompts", "decode")},
 }
-# Whether rows of all heads of a group share the tiles of prompts, where the code tells (FlashInfer's `packed_qo_len`).
+# Whether rows of all heads of a group share tiles of prompts, where the code tells (FlashInfer's `packed_qo_len`).
 PACKS: dict[str, float] = {
     "flashinfer_prompts": 1.0,
     "vllm_flashinfer_prompts": 1.0,
