@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(not X86, reason="only x86's machine code is read
         ("vcvtsi2sd\t%rax, %xmm1, %xmm0", {"slot": 2, "convert from whole": 1}),
         ("vcvtsi2sdl\t(%rax), %xmm1, %xmm0", {"slot": 1, "load": 1, "convert": 1}),
         ("vcvttsd2si\t%xmm0, %rax", {"slot": 2, "convert to whole": 1, "to whole": 1}),
-        ("vucomisd\t(%rax), %xmm0", {"slot": 1, "fp add": 1, "to whole": 1, "load": 1}),
+        ("vucomisd\t(%rax), %xmm0", {"slot": 2, "fp add": 1, "to whole": 1, "load": 1}),
         ("vmovq\t%xmm0, %rax", {"slot": 1, "to whole": 1}),
         ("vgatherqpd\t(%rax,%zmm1,8), %zmm2 {%k1}", {"slot": 8, "gather wide": 8}),
         ("vscatterqpd\t%zmm2, (%rax,%zmm1,8) {%k1}", {"slot": 8, "scatter wide": 8}),
