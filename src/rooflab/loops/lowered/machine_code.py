@@ -225,7 +225,7 @@ def _between_registers(mnemonic: str, operands: list[str], memory: list[int]) ->
     if mnemonic.startswith("vcvt") and mnemonic.rstrip("lq").endswith("si"):
         return [("slot", 2.0), ("convert to whole", 1.0), ("to whole", 1.0), *loads]
     if mnemonic.startswith(("vucomis", "vcomis")):
-        # two operations on AMD's cores, as conversions are (measured on a Zen 4: six among 48 copies, 8.35 to 10.16)
+        # two operations on AMD's cores, as conversions are (a Zen 4: six among 48 copies, 8.35 to 10.16 cycles)
         return [("slot", 2.0), ("fp add", 1.0), ("to whole", 1.0), *loads]
     if mnemonic in ("vmovd", "vmovq") and not memory and "mm" not in operands[-1]:
         return [("slot", 1.0), ("to whole", 1.0)]
