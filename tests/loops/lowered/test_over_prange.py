@@ -72,6 +72,11 @@ def helped(x, out):
     return np.array([out[0], out[1]]).sum()
 
 
+def by_a_plain_helper(x, out):
+    of_numba(x, out)
+    return out.sum()
+
+
 def names_of(fn):
     return over_prange.names(fn, read_whole(fn))
 
@@ -92,6 +97,9 @@ def test_a_plain_function_with_arrays_of_its_own_and_a_helper_runs_on_a_team():
     (region,) = made.regions
     assert (region.trips, region.entries) == (64, 1)
     assert made.team_loops
+    assert over_prange.why_not(by_a_plain_helper) == (
+        "not tried: prange stands in of_numba, which it calls: decorate that with njit(parallel=True)"
+    )
     on_one = rooflab.loop(in_order, x[0], np.zeros(100), levels=CACHES)
     assert on_one.parallel == "not tried: counted from its LLVM IR, on one core"
 

@@ -274,7 +274,7 @@ def _run(
     """How the results of the compiled function compare, its times, over what it is spread, compiled for a team."""
     spread = again.is_spread(fn)
     findings, wanted = examine.Findings(), (counted.outcome.result, counted.outcome.outputs)
-    tried = over_prange.Tried(None, "not tried: counted from its LLVM IR, on one core")
+    tried = over_prange.Tried(None, over_prange.why_not(fn))
     with warnings.catch_warnings():
         # numba warns of loops that it did not spread over threads
         warnings.simplefilter("ignore")

@@ -15,7 +15,7 @@ import numba
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.loops import examine, prange_lines, understanding
+from rooflab.loops import dependencies, examine, prange_lines, understanding
 from rooflab.loops.compiled import regions
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.compiled.with_lines import with_lines
@@ -59,6 +59,16 @@ def names(fn: Callable[..., Any], source: Source) -> frozenset[str]:
         if isinstance(each, ast.For) and isinstance(each.iter, ast.Call)
     ]
     return frozenset(ast.unparse(each).rpartition(".")[2] for each in called if _stands_for(each, scope))
+
+
+def why_not(fn: Callable[..., Any]) -> str:
+    """Why a function without a loop of its own over prange, and without a decorator that asks, is not spread."""
+    for each in dependencies.functions_of(fn):
+        code = decorated.python_function(each).__code__
+        if each is not fn and "prange" in dependencies.names_in(code):
+            where = f"prange stands in {code.co_name}, which it calls"
+            return f"not tried: {where}: decorate that with njit(parallel=True)"
+    return "not tried: counted from its LLVM IR, on one core"
 
 
 def _stands_for(node: ast.expr, scope: Mapping[str, Any]) -> bool:
