@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -15,6 +15,7 @@ from rooflab.errors import RooflabError
 
 if TYPE_CHECKING:
     from rooflab.types.loop import LoopReport
+    from rooflab.types.machine import Machine
 
 
 @click.command(
@@ -103,9 +104,69 @@ def loop(
       def args(n):
           return np.zeros(n), np.ones(n), np.ones(n), 3.0
     """
-    from rooflab import story, views
+    from rooflab import story
     from rooflab.cli import loop_target
-    from rooflab.loops import tiles as sizes
+
+    _check(paths, tiles, machine, untimed, classify, threads)
+    tried = _sizes(tiles)
+    target = None if machine is None else story.machine(machine)
+    named = whole_numbers(dims, "--dim", "seed=8")
+    # files come first, as who reads the terminal may stop reading; JSON is one
+    early = _Early(advice) if not (paths or as_json or tiles or quiet() or advice == 0) else None
+    how = _How(
+        machine=target,
+        timed=not untimed,
+        time_limit_s=time_limit_s,
+        classify=classify,
+        threads=threads,
+        advise=advice != 0,
+        told=early,
+    )
+    if loop_target.is_of_c(text):
+        if tiles:
+            raise RooflabError(f"{text}: --tile is of Python functions: give the size of C's tiles with --dim")
+        loop_target.check_c(text, cflags)
+        given = loop_target.load_c(text, args_text, n, named)
+        with _waiting(f"taking {text} apart", early):
+            report = story.loop(text, *given, cflags=cflags, **how)
+        return _ended(report, early, paths, as_json, advice)
+    if cflags is not None:
+        raise RooflabError(
+            f"{text}: --cflags {cflags} are of functions of C; numba compiles Python, as a decorator says:"
+            " @njit(fastmath=True)"
+        )
+    fn, args = loop_target.load(text, n, named, args_text)
+    if tried:
+        with _waiting(f"simulating every tile size of {fn.__name__}"):
+            sweep = story.sweep_tiles(fn, tried, *args, machine=target, time_limit_s=time_limit_s)
+        return deliver(sweep, paths, as_json)
+    with _waiting(f"taking {fn.__name__} apart", early):
+        report = story.loop(fn, *args, advice_s=advice_s, **how)
+    return _ended(report, early, paths, as_json, advice)
+
+
+class _How(TypedDict):
+    """Keywords of `story.loop` that loops of Python and of C share."""
+
+    machine: Machine | None
+    timed: bool
+    time_limit_s: float
+    classify: bool
+    threads: int | None
+    advise: bool
+    told: _Early | None
+
+
+def _check(
+    paths: Sequence[str],
+    tiles: Sequence[str],
+    machine: str | None,
+    untimed: bool,
+    classify: bool,
+    threads: int | None,
+) -> None:
+    """Refuse options that do not go together, before any work."""
+    from rooflab import views
 
     views.check_paths(paths, "TileSweep" if tiles else "LoopReport")
     if not tiles:
@@ -123,6 +184,12 @@ def loop(
             f"--threads {threads} predicts loops over prange from a timed run under the roofs of a machine: give "
             "--machine, and leave out --untimed and --tile"
         )
+
+
+def _sizes(tiles: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The sizes to try of each parameter that --tile names."""
+    from rooflab.loops import tiles as sizes
+
     tried: dict[str, tuple[int, ...]] = {}
     for each in tiles:
         name, values = sizes.parse(each)
@@ -131,53 +198,7 @@ def loop(
                 f"--tile {each}: {name} is there already, expected each name once: NAME=SIZE,SIZE,…"
             )
         tried[name] = values
-    target = None if machine is None else story.machine(machine)
-    named = whole_numbers(dims, "--dim", "seed=8")
-    # files come first, as who reads the terminal may stop reading; JSON is one
-    early = _Early(advice) if not (paths or as_json or tiles or quiet() or advice == 0) else None
-    if loop_target.is_of_c(text):
-        if tiles:
-            raise RooflabError(f"{text}: --tile is of Python functions: give the size of C's tiles with --dim")
-        loop_target.check_c(text, cflags)
-        given = loop_target.load_c(text, args_text, n, named)
-        with _waiting(f"taking {text} apart", early):
-            report = story.loop(
-                text,
-                *given,
-                machine=target,
-                timed=not untimed,
-                time_limit_s=time_limit_s,
-                classify=classify,
-                threads=threads,
-                cflags=cflags,
-                advise=advice != 0,
-                told=early,
-            )
-        return _ended(report, early, paths, as_json, advice)
-    if cflags is not None:
-        raise RooflabError(
-            f"{text}: --cflags {cflags} are of functions of C; numba compiles Python, as a decorator says:"
-            " @njit(fastmath=True)"
-        )
-    fn, args = loop_target.load(text, n, named, args_text)
-    if tried:
-        with _waiting(f"simulating every tile size of {fn.__name__}"):
-            sweep = story.sweep_tiles(fn, tried, *args, machine=target, time_limit_s=time_limit_s)
-        return deliver(sweep, paths, as_json)
-    with _waiting(f"taking {fn.__name__} apart", early):
-        report = story.loop(
-            fn,
-            *args,
-            machine=target,
-            timed=not untimed,
-            time_limit_s=time_limit_s,
-            classify=classify,
-            threads=threads,
-            advise=advice != 0,
-            advice_s=advice_s,
-            told=early,
-        )
-    return _ended(report, early, paths, as_json, advice)
+    return tried
 
 
 class _Early:
