@@ -11,7 +11,7 @@ from rooflab.loops import examine, understanding
 from rooflab.machines import cache_levels
 from rooflab.model.loop import placement, waiting
 from rooflab.remedies.loops import advise as advising
-from rooflab.remedies.loops import case, rules, trying
+from rooflab.remedies.loops import case, conditions, rules, trying
 from rooflab.types.loop import Timed
 from rooflab.types.machine import Curve, Source
 from rooflab.types.measured import Tlb
@@ -149,13 +149,13 @@ def test_stores_past_the_caches_cross_to_the_memory_once(small):
     past = case.past_caches(report, ("a",)).warm.levels
     assert (past[-1].read_bytes, past[-1].write_bytes) == (2 * 250 * line, 250 * line)
     assert [level.write_bytes for level in past[:-1]] == [0, 0]
-    assert rules._written_once(report) == ("a",)
+    assert conditions.written_once(report) == ("a",)
 
 
 def test_what_is_read_back_is_not_written_past_the_caches(small):
     loop = understanding.understand(prefix, (np.ones(2000),))
     report = examine.report(loop, cache_levels.choose(None, small), time=False)
-    assert rules._written_once(report) == ()
+    assert conditions.written_once(report) == ()
 
 
 def test_a_count_that_was_stopped_gives_no_advice(guest):

@@ -12,36 +12,44 @@ from rooflab.loops.read.value_types import ValueTypes
 from rooflab.loops.static import dependence
 from rooflab.model.loop import waiting
 from rooflab.remedies.loops.case import Case, Change, State, Unasked
+from rooflab.remedies.loops.conditions import (
+    FEW,
+    busiest,
+    conflicting,
+    crossing,
+    levels_of,
+    moved_again,
+    nearest,
+    not_vectorised,
+    stepping_arrays,
+    waiting_loop,
+    written_once,
+)
 from rooflab.remedies.loops.nodes import near_memory
-from rooflab.types.loop import LoopReport, LoopTime
 from rooflab.types.machine import is_main_memory
-from rooflab.types.simulation import LevelCounts
 from rooflab.units import duration, iec, percent, si
 
 Found = Iterator[Change | Unasked]
 _TILES = (32, 128)  # trips of a tile that are tried
-_FEW = 0.1  # of the time: what takes less is not looked at
-_MORE = 1.5  # times the bytes that are there: from then on something is moved again
-_RECORD = 16  # elements of the last index up to which an array is one of records
 
 
 def interchange(case: Case) -> Found:
     """Loops in another order, where accesses step over lines, or where each pass waits for the one before."""
-    first = _levels(case.report)[0]
-    share = min(1.0, sum(_first(case.report.strided)) / max(1, first.misses))
-    waits = _waiting_loop(case)
+    first = levels_of(case.report)[0]
+    share = min(1.0, sum(nearest(case.report.strided)) / max(1, first.misses))
+    waits = waiting_loop(case)
     if not share and waits is None:
         return
     said = f"{percent(share)} of {first.name}'s misses are of accesses that step over lines in the innermost loop"
     along = "so that the innermost one goes along rows"
     if waits is not None:
-        said = f"line {waits.line}: {waits.chain} takes {duration(waits.chain_s)}, its operations {_ports(waits)}"
+        said = f"line {waits.line}: {waits.chain} takes {duration(waits.chain_s)}, its operations {busiest(waits)}"
         along = "so that no pass of the innermost one waits for the one before" if not share else along
     for one in order.exchanged(case.loop):
         yield Change(
             rule="interchange",
             text=f"Exchange the loops, {along}: {one.text}",
-            evidence=(said, *_vector(case.report)),
+            evidence=(said, *not_vectorised(case.report)),
             apply=lambda state, changed=one.loop: _on_top(case, state, changed),
             effort="rewrite",
             code=_code(one.loop),
@@ -50,7 +58,7 @@ def interchange(case: Case) -> Found:
 
 def tile(case: Case) -> Found:
     """Loops in tiles, where levels serve the same bytes more than once."""
-    if not _moved_again(case):
+    if not moved_again(case):
         return
     tried = [case.loop, *(one.loop for one in order.exchanged(case.loop)[:1])]
     for loop in tried:
@@ -61,7 +69,7 @@ def tile(case: Case) -> Found:
             yield Change(
                 rule="tile",
                 text=f"Cut the loops into tiles, so that what is used again is still in a cache: {one.text}",
-                evidence=_moved_again(case),
+                evidence=moved_again(case),
                 apply=lambda state, changed=one.loop: _on_top(case, state, changed),
                 effort="rewrite",
                 code=_code(one.loop),
@@ -76,7 +84,7 @@ def fuse(case: Case) -> Found:
     yield Change(
         rule="fuse-loops",
         text=f"Join loops that go over the same range: {one.text}",
-        evidence=(f"each goes over its arrays again: {_bytes_of(case)}",),
+        evidence=(f"each goes over its arrays again: {crossing(case)}",),
         apply=lambda state: _on_top(case, state, one.loop),
         effort="rewrite",
         code=_code(one.loop),
@@ -85,13 +93,13 @@ def fuse(case: Case) -> Found:
 
 def accumulators(case: Case) -> Found:
     """Sums in several parts, where each addition waits for the one before."""
-    code, waits = case.report.code, _waiting_loop(case)
+    code, waits = case.report.code, waiting_loop(case)
     if (code is None or code.vectorised or not code.chain) and waits is None:
         return
     said: tuple[str, ...] = ()
     if waits is not None:
         said = (
-            f"line {waits.line}: {waits.chain} takes {duration(waits.chain_s)}, its operations {_ports(waits)}",
+            f"line {waits.line}: {waits.chain} takes {duration(waits.chain_s)}, its operations {busiest(waits)}",
         )
     elif code is not None:
         mostly = ", which is what takes the time" if case.predicted.core_why == "a chain of additions" else ""
@@ -99,7 +107,7 @@ def accumulators(case: Case) -> Found:
     yield Change(
         rule="accumulators",
         text="Let the compiler add up in several sums at once (fastmath), or write four sums by hand",
-        evidence=(*said, *_vector(case.report)),
+        evidence=(*said, *not_vectorised(case.report)),
         apply=lambda state: state._replace(fastmath=True),
         price="numbers",
         code="@njit(fastmath=True)   # results differ in the last digits",
@@ -110,7 +118,7 @@ def select(case: Case) -> Found:
     """Both ways computed and one chosen, where branches are foretold wrongly."""
     missed = [each for each in case.report.core_loops if each.missed and each.missed_line]
     cost_s = sum(each.missed_s for each in case.predicted.loops)
-    if not missed or cost_s < _FEW * case.predicted.time_s:
+    if not missed or cost_s < FEW * case.predicted.time_s:
         return
     found = branches.selected(case.loop, frozenset(each.missed_line for each in missed))
     if found is None:
@@ -136,7 +144,7 @@ def huge_pages(case: Case) -> Found:
     """Larger pages, where accesses wait for translations of addresses that larger pages make fewer."""
     state = case.machine.environment.get("huge_pages")
     waits_s = waiting.walks_s(case.report, case.machine)
-    if waits_s < _FEW * case.predicted.time_s or state in ("always", "madvise"):
+    if waits_s < FEW * case.predicted.time_s or state in ("always", "madvise"):
         # NumPy asks for huge pages of what is large by itself, where the system lets it
         return
     small = min(case.machine.tlbs, key=lambda each: each.page_bytes)
@@ -158,8 +166,8 @@ def huge_pages(case: Case) -> Found:
 
 def padding(case: Case) -> Found:
     """Rows further apart, where lines meet in few sets of a cache."""
-    levels = _conflicting(case)
-    if not levels or dependence.shared(case.loop.arguments):
+    said = conflicting(case)
+    if not said or dependence.shared(case.loop.arguments):
         return
     line = case.caches.caches[0].line_bytes
     rows = {
@@ -181,7 +189,7 @@ def padding(case: Case) -> Found:
         rule="pad-rows",
         text=f"Make the rows of {names} one line of {line} bytes longer than they need be",
         evidence=(
-            *levels,
+            *said,
             f"a row of {name} is {iec(value.strides[-2])}, a multiple of what the sets repeat after",
         ),
         apply=apply,
@@ -192,7 +200,7 @@ def padding(case: Case) -> Found:
 
 def columns(case: Case) -> Found:
     """Columns of an array side by side, where the innermost loop goes down them."""
-    for name in _stepping_arrays(case, records=False):
+    for name in stepping_arrays(case, records=False):
         yield Change(
             rule="by-columns",
             text=f"Store {name} by columns, as the innermost loop goes through it",
@@ -205,7 +213,7 @@ def columns(case: Case) -> Found:
 
 def records(case: Case) -> Found:
     """Each field of records in a row of its own, where a loop uses few of them."""
-    for name in _stepping_arrays(case, records=True):
+    for name in stepping_arrays(case, records=True):
         fields = case.loop.arguments.arrays()[name].shape[-1]
         yield Change(
             rule="structure-of-arrays",
@@ -277,13 +285,13 @@ def threads(case: Case) -> Found:
 def streaming(case: Case) -> Found:
     """Stores past the caches, where what is written is larger than the last one and nothing reads it."""
     memory = next((level for level in case.machine.levels if is_main_memory(level)), None)
-    names = _written_once(case.report)
+    names = written_once(case.report)
     if memory is None or not names:
         return
     if memory.rate("copy", scope="core", basis="attained", stores="nontemporal") is None:
         yield Unasked("non-temporal", f"{case.machine.name} states no bandwidth of non-temporal stores")
         return
-    last = _levels(case.report)[-1]
+    last = levels_of(case.report)[-1]
     saved = sum(each.read_bytes for each in last.arrays if each.name in names)
     yield Change(
         rule="non-temporal",
@@ -300,109 +308,8 @@ def streaming(case: Case) -> Found:
     )
 
 
-def _waiting_loop(case: Case) -> LoopTime | None:
-    """The loop of the compiled code that waits longest for itself, where that takes more than its operations."""
-    found = [each for each in case.predicted.loops if each.chain_s > _MORE * each.ports_s]
-    worst = max(found, key=lambda each: each.time_s, default=None)
-    return None if worst is None or worst.time_s < _FEW * case.predicted.time_s else worst
-
-
-def _ports(loop: LoopTime) -> str:
-    return f"{duration(loop.ports_s)} ({loop.busiest})"
-
-
 def _over_prange(node: ast.For) -> bool:
     return isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func).endswith("prange")
-
-
-def _levels(report: LoopReport) -> tuple[LevelCounts, ...]:
-    return (report.warm or report.simulation).levels
-
-
-def _first(counts: dict[str, int]) -> tuple[int, ...]:
-    """The count of the nearest level, in a tuple: none where there is none."""
-    return tuple(counts.values())[:1]
-
-
-def _vector(report: LoopReport) -> tuple[str, ...]:
-    code = report.code
-    return () if code is None or code.vectorised else (f"not vectorised: {code.why_not}",)
-
-
-def _bytes_of(case: Case) -> str:
-    last = case.report.points[-1]
-    return f"{si(last.nbytes, 'B')} cross to and from {last.level}"
-
-
-def _moved_again(case: Case) -> tuple[str, ...]:
-    """Levels that serve more than the arrays hold and take a share of the time worth a change."""
-    held = sum(each.nbytes for each in case.loop.arguments.placed)
-    said = []
-    for point in case.report.points[1:]:
-        if point.nbytes > _MORE * 2 * held and (point.time_s or 0.0) >= _FEW * case.predicted.time_s:
-            said.append(f"{point.level} serves {si(point.nbytes, 'B')} for arrays of {si(held, 'B')}")
-    stepping, levels = case.report.strided, _levels(case.report)
-    if not said and any(stepping.get(level.name, 0) > level.misses / 4 for level in levels if level.misses):
-        worst = next(level for level in levels if stepping.get(level.name, 0) > level.misses / 4)
-        used = case.report.accessed_bytes / (worst.misses * worst.cache.unit_bytes)
-        if used < 1:
-            said.append(f"of each line that {worst.name} misses {percent(used)} is used before it is displaced")
-    return tuple(said)
-
-
-def _conflicting(case: Case) -> tuple[str, ...]:
-    """What says that conflicts make a level miss."""
-    return tuple(each for each in case.report.warnings if "same sets" in each)
-
-
-def _stepping_arrays(case: Case, *, records: bool) -> list[str]:
-    """Arrays, read only, through which the innermost loop steps by rows; those of `records`, or the others."""
-    # What only moves data, as a transpose does, would be left with nothing to do.
-    if not case.report.flop or dependence.shared(case.loop.arguments):
-        return []
-    # Records of a line each are foreseen as any stream is, and yet most of each line is moved for nothing.
-    if not records and not sum(_first(case.report.strided)):
-        return []
-    found = []
-    worst = max(
-        _levels(case.report), key=lambda level: (case.report.strided.get(level.name, 0), level.misses * records)
-    )
-    for name, value in case.loop.arguments.arrays().items():
-        if value.ndim != 2 or not value.flags.c_contiguous or (value.shape[-1] <= _RECORD) != records:
-            continue
-        own = [each for each in worst.references if each.array == name]
-        if any(each.name.endswith(" =") for each in own):
-            continue  # others rely on how results lie
-        misses, hits = sum(each.misses for each in own), sum(each.hits for each in own)
-        if records and misses + hits >= misses * worst.cache.line_bytes / value.itemsize:
-            continue  # all of each line is used
-        # As many misses as accesses: nothing of a line is used but one element.
-        if misses * 4 >= worst.misses and (records or misses > hits):
-            found.append(name)
-    return found
-
-
-def _written_once(report: LoopReport) -> tuple[str, ...]:
-    """Arrays that are stored along their rows, each line once, never read, and too large for the last cache."""
-    names = []
-    last = _levels(report)[-1]
-    for name in dict.fromkeys(each.array or "" for each in last.references):
-        refs = [each for each in last.references if each.array == name]
-        if not all(each.name.endswith(" =") for each in refs) or not name:
-            continue
-        misses = sum(each.misses for each in refs)
-        nbytes = misses * last.cache.unit_bytes
-        if misses and nbytes > last.cache.capacity_bytes and _along_rows(report, name, misses):
-            names.append(name)
-    return tuple(names)
-
-
-def _along_rows(report: LoopReport, name: str, misses: int) -> bool:
-    """Whether the stores of `name` fill each line once, one element after the other."""
-    first = _levels(report)[0]
-    near = sum(each.misses for each in first.references if each.array == name)
-    requests = sum(each.requests for each in first.references if each.array == name)
-    return near <= 1.1 * misses and requests >= 2 * near and not report.gathered.get(first.name)
 
 
 def _on_top(case: Case, state: State, changed: Understood) -> State | None:
