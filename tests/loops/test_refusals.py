@@ -144,6 +144,18 @@ def short_row(a, b):
         b[i, 1:] = a[i, :]
 
 
+class Column:
+    """As a column of pandas or Polars: it says how it becomes an array."""
+
+    def to_numpy(self):
+        return np.ones(3)
+
+
+def test_what_can_become_an_array_is_refused_with_how(small):
+    with pytest.raises(RooflabError, match=r"argument a is a Column, .* tuples of them: a\.to_numpy\(\)$"):
+        rooflab.loop(named_str, Column(), levels=small)
+
+
 def test_an_access_out_of_bounds_in_a_helper_names_the_line_that_calls_it(small):
     line = inspect.getsourcelines(picks)[1] + 3
     said = r"total \+= picked\(a, 2 \* i\) at i = 2"

@@ -17,6 +17,7 @@ from rooflab.loops.compiled import kept_code, regions, remarks, summary
 from rooflab.loops.compiled.ahead import Ahead, Copied, Meanwhile
 from rooflab.loops.compiled.runs import on_one_core, on_threads, once_more
 from rooflab.loops.compiled.time import (
+    PLAIN,
     Compiled,
     build,
     compile_error,
@@ -438,7 +439,7 @@ def _check_python(read: source.Source, arguments: Arguments, wanted: tuple[Any, 
         line = frames[-1].lineno if frames else read.tree.lineno
         why = f"{type(error).__name__} in line {line} ({error})"
         return Findings(warnings=(f"plain Python stops with {why}, where the compiled loop goes on",))
-    return compare("plain Python", results, wanted)
+    return compare(PLAIN, results, wanted)
 
 
 def compare(name: str, results: tuple[Any, tuple], wanted: tuple[Any, tuple], summed: int = 0) -> Findings:

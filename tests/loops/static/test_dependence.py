@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 
 import numpy as np
 import pytest
@@ -94,6 +95,15 @@ def test_a_wrong_result_is_said():
     assert time.verify("prange", (3, wanted[1]), (4, wanted[1])) == (
         "prange: its result differs from the counted run"
     )
+
+
+def test_a_whole_number_that_wrapped_is_said_with_what_it_would_be():
+    said = time.verify(time.PLAIN, (math.factorial(30), ()), (math.factorial(30) % 2**64 - 2**64, ()))
+    assert said == (
+        "plain Python: its result differs from the counted run: a number of 33 digits, -8764578968847253504"
+        " counted; compiled whole numbers have 64 bits, Python's as many as they need, NumPy's those of their type"
+    )
+    assert "-96, 160 counted" in str(time.verify(time.PLAIN, (np.int8(-96), ()), (160, ())))
 
 
 @pytest.mark.parametrize(

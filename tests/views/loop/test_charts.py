@@ -7,6 +7,7 @@ import json
 import msgspec
 import pytest
 
+import rooflab
 from rooflab.errors import RooflabError
 from rooflab.types.loop import LoopReport, Region, Scaled
 from rooflab.views.loop import charts, tables
@@ -70,3 +71,15 @@ def test_without_prange_there_is_nothing_to_show(bare):
     assert tables.scaling(bare) is None
     with pytest.raises(RooflabError, match="no loop over prange"):
         charts.scaling(bare)
+
+
+def test_what_the_ends_of_a_predicted_time_are_is_said(bare, root):
+    report = msgspec.structs.replace(bare, machine=rooflab.machine(root / "examples" / "zen4-guest.toml"))
+    (said,) = charts.times(report).to_dict()["title"]["subtitle"]
+    assert "from where all overlaps to where nothing does" in said
+    first, *others = report.predictions
+    first = msgspec.structs.replace(first, low_s=0.8 * first.time_s, high_s=1.2 * first.time_s)
+    (said,) = charts.times(msgspec.structs.replace(report, predictions=(first, *others))).to_dict()["title"][
+        "subtitle"
+    ]
+    assert "where four of five such times lie" in said

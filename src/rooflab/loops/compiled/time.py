@@ -41,6 +41,8 @@ _STORED = re.compile(r"setitem\(array\((?P<item>\w+), .*\), .*, (?P<value>\w+)\)
 _UNKNOWN = re.compile(r"(?P<what>\w+)\((?P<types>.*)\)")
 _RAISED = re.compile(r"\.*\s*Raised from .*?(?:\((?P<line>\d+)\))?$")  # what it adds where bytecode is unknown
 _SAME = {4: 1e-4, 8: 1e-9}  # relative; sums of parallel loops are added in another order
+PLAIN = "plain Python"  # what a function is called that is run without numba
+_DIGITS = 20  # of a whole number, that a message shows
 _WALKS = 8.0  # roundings of a sum in units of the root of their number: four were seen, as those of one size lean
 
 
@@ -199,8 +201,19 @@ def verify(
         else:
             same = np.array_equal(a, b)
         if not same:
-            return f"{name}: {what} differs from the counted run"
+            return f"{name}: {what} differs from the counted run{_why(name, a, b)}"
     return None
+
+
+def _why(name: str, got: np.ndarray, counted: np.ndarray) -> str:
+    """Of plain Python and one whole number: both, and that compiled ones are of 64 bits; "" of others."""
+    if name != PLAIN or got.ndim or counted.ndim or got.dtype.kind not in "iuO" or counted.dtype.kind not in "iu":
+        return ""
+    said = [
+        text if len(text) <= _DIGITS else f"a number of {len(text)} digits" for text in (str(got), str(counted))
+    ]
+    sizes = "compiled whole numbers have 64 bits, Python's as many as they need, NumPy's those of their type"
+    return f": {said[0]}, {said[1]} counted; {sizes}"
 
 
 def _parts(what: str, got: Any, expected: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -185,9 +185,11 @@ def _check_plain(source: Source, name: str, value: Any) -> None:
     try:
         numba.typeof(value)
     except (NumbaError, ValueError):
+        ways = (each for each in ("to_numpy", "numpy") if callable(getattr(value, each, None)))
+        way = next((f": {name}.{each}()" for each in ways), "")
         raise RooflabError(
             f"{source.name}: argument {name} is a {type(value).__name__}, which numba knows no type for: expected"
-            " arrays, numbers and tuples of them"
+            f" arrays, numbers and tuples of them{way}"
         ) from None
 
 
@@ -322,4 +324,4 @@ def _plain_python(fn: Callable[..., Any], given: Given, counted: counting.Counte
         # whatever the user's own lines raise is theirs to know
         why = f"{type(error).__name__} ({error})"
         return examine.Findings(warnings=(f"plain Python stops with {why}, where the compiled function goes on",))
-    return examine.compare("plain Python", results, (counted.outcome.result, counted.outcome.outputs))
+    return examine.compare(timing.PLAIN, results, (counted.outcome.result, counted.outcome.outputs))

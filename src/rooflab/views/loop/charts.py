@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SAME = 1.04  # points whose intensities differ by less are one, with the names of both levels
 _AXIS = 72  # pixels that the labels of a plane's y axis take
+_LABEL = 220  # pixels of a name at most: what is longer ends in …
 _BAR = 26  # pixels from one bar to the next
 _TIME = (
     "datum.value === 0 ? '0' : datum.value >= 0.999 ? format(datum.value, '~r') + ' s' : "
@@ -168,9 +169,10 @@ def times(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720) -> alt.
     bars += [(each.level, 0.0, each.time_s or 0.0, colours.get(each.level, theme.ink)) for each in report.points]
     run = report.run()
     measured = [] if run is None else [("measured", 0.0, run.median_s, theme.point)]
-    low_s, high_s = prediction.low_s, prediction.high_s
+    low_s, high_s, ends_are = prediction.low_s, prediction.high_s, "where four of five such times lie"
     if low_s is None or high_s is None:
         low_s, high_s = prediction.overlapped_s, prediction.serial_s
+        ends_are = "from where all overlaps to where nothing does"
     ends = [("predicted", low_s, high_s, theme.ink)]
     last = max(end for *_, end, _ in (*bars, *measured, *ends))
     rows = [
@@ -181,7 +183,7 @@ def times(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720) -> alt.
     rows[-1]["text"] = f"{si(prediction.time_s, 's')}: {si(low_s, 's')} to {si(high_s, 's')}"
     order = [row["name"] for row in (*rows[: len(bars)], rows[-1], *rows[len(bars) : -1])]
     # The names stand where a plane's ticks do, and may need more room than those.
-    width -= max(0, round(max(text_width(row["name"]) for row in rows)) - _AXIS)
+    width -= max(0, round(max(min(text_width(row["name"]), _LABEL) for row in rows)) - _AXIS)
     room = 170 / width  # for the text at the end of a bar
     x = alt.X(
         "low:Q",
@@ -189,7 +191,7 @@ def times(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720) -> alt.
         scale=alt.Scale(domain=[0, last / max(1 - room, 0.25)], nice=False),
         axis=alt.Axis(labelExpr=_TIME, tickCount=max(3, width // 140)),
     )
-    y = alt.Y("name:N", sort=order, title=None, axis=alt.Axis(grid=False, labelLimit=180, labelColor=theme.ink))
+    y = alt.Y("name:N", sort=order, title=None, axis=alt.Axis(grid=False, labelLimit=_LABEL, labelColor=theme.ink))
     base = alt.Chart(alt.Data(values=rows)).encode(x=x, x2="high:Q", y=y, color=alt.Color("colour:N", scale=None))
     tip = [alt.Tooltip("name:N", title="what"), alt.Tooltip("text:N", title="takes")]
     guess = alt.Chart(alt.Data(values=[{"name": "predicted", "low": prediction.time_s}])).encode(x=x, y=y)
@@ -202,9 +204,7 @@ def times(report: LoopReport, *, theme: Theme = LIGHT, width: int = 720) -> alt.
         .mark_text(align="left", dx=6, baseline="middle", fontSize=11.5, color=theme.ink)
         .encode(x=x, y=y, text="text:N"),
     ]
-    subtitle = (
-        "One warm run on one core. Predicted: from where all overlaps to where nothing does; tick: the guess"
-    )
+    subtitle = f"One warm run on one core. Predicted: {ends_are}; tick: the guess"
     words = axes.title_of(f"What takes how long: {report.name}", subtitle, width)
     drawn: Any = alt.layer(*layers)
     return drawn.properties(width=width, height=_BAR * len(rows), title=words, config=config(theme))
