@@ -287,6 +287,7 @@ def test_sums_go_through_memory_over_calls():
         ("  %x = atomicrmw add ptr %p, i64 1 monotonic", ("locked", 1)),
         ("  br i1 %c, label %a, label %b", ("branch", 1)),
         ("  %x = udiv i64 %a, 10", ("integer divide constant", 1)),
+        ("  %x = udiv <8 x i16> %a, splat (i16 25)", ("vector multiply", 1)),
         ("  %x = srem i32 %a, 65521", ("integer remainder constant", 1)),
         ("  %x = urem i64 %a, 64", ("integer", 1)),
     ],

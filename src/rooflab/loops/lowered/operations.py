@@ -41,6 +41,7 @@ _ROTATES = ("fshl", "fshr")
 _WIDENED = ("zext", "sext", "trunc")
 _TO_VECTOR = re.compile(r" to <(?P<lanes>\d+) x i(?P<bits>\d+)>")
 _TIMES = re.compile(r", (\d+)(?:,|$)")
+_BY_CONSTANTS = re.compile(r", (?:splat \(|<)")  # of a vector: operands that are constants
 _BY_ADDRESS = (2, 3, 4, 5, 8, 9, 16, 32, 64)
 _ADD_LIKE = (
     "fabs",
@@ -99,6 +100,9 @@ def kind_of(instruction: Instruction) -> tuple[str, float] | None:
     if opcode in ("sdiv", "udiv", "srem", "urem"):
         by = _TIMES.search(body)
         if by is None:
+            if lanes > 1 and _BY_CONSTANTS.search(body):
+                # of a vector the upper halves of products as well
+                return f"vector multiply{wide}", pieces
             return "integer divide", float(lanes)
         # the code generator shifts, or takes the upper half of a product (Granlund and Montgomery, 1994)
         if int(by[1]).bit_count() == 1:
