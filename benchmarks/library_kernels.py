@@ -357,7 +357,12 @@ def _asked(sort: str, kernel: str, by_rows: bool, family: str) -> tuple[str, Seq
     if sort == "moe":  # their tiles are stated
         shares = {"flashinfer_groups": ["share_half"], "flashinfer_fp8_groups": ["share_fp8"],
                   "block_groups": ["share_fp8"]}.get(kernel, ["share_half", "share_fp8"])  # fmt: skip
-        return "matmul", [*GROUPS, *(shares if family == "hopper" else shares[:1])], {}
+        names = [*GROUPS, *(shares if family == "hopper" else shares[:1])]
+        if kernel == "triton_groups":  # loads of Triton's pass through the cache alike, tuned or not
+            names.remove("cache_share")
+            known = load_family(family)("matmul_triton_default_groups.cache_share")
+            return "matmul", names, {"cache_share": [known]}
+        return "matmul", names, {}
     if not kernel:
         # What cards with power to spare attain (the share of the peak) no L40S shows: power limits it far below.
         share = () if family == "ada" else ("share_half",)

@@ -89,3 +89,13 @@ def test_how_long_short_steps_wait_for_loads_is_their_own_everywhere() -> None:
     tuned = "matmul_triton_groups.step_clocks"
     ratio = here["matmul.step_clocks"].value / there["matmul.step_clocks"].value  # type: ignore[operator]
     assert moved(there, there, here)[tuned].value == pytest.approx(there[tuned].value * ratio)  # type: ignore[operator]
+
+
+def test_bars_of_what_is_taken_from_another_family_are_wider() -> None:
+    there, here = load_family("hopper"), load_family("blackwell")
+    between = APART["matmul"]
+    for name in ("matmul_cutlass_groups.spread", "matmul_triton_groups.spread_fp8"):
+        assert here(name) == pytest.approx((there(name) ** 2 + between**2) ** 0.5)
+    # cuBLAS's own, and what the family states of a library, are as they are stated.
+    assert here("matmul.spread") < between
+    assert here.values["matmul_deepgemm.spread"] == of_libraries("blackwell")["matmul_deepgemm.spread"]

@@ -122,8 +122,11 @@ _ATTAINED = {
 
 # How far a library's kernel on one family of cards is from what another family's constants, or another library's,
 # say, as a deviation of ln: of attention on A100, H100, L40S and B200, each left out (`benchmarks/engine_layers.py
-# --without`), four of five rows are within .25, with families' own constants within .15 (1.28 deviations each).
-APART = {"attention": 0.16}
+# --without`), four of five rows are within .25, with families' own constants within .15 (1.28 deviations each). Of
+# products on these cards: the root mean square over 22 libraries of what each one's own lacked for four of five.
+APART = {"attention": 0.16, "matmul": 0.16}
+
+_SPREADS = ("spread", "long_spread", "spread_fp8", "spread_older")
 
 # What a product for groups of rows stores in a clock is its epilogue's own, row by row to where each goes.
 _OWN_OF_GROUPS = ("store_bytes_per_clock", "older_store_bytes_per_clock")
@@ -166,7 +169,7 @@ def moved(
     for name, each in found.items():
         topic, _, short = name.partition(".")
         mechanism = topic.partition("_")[0]
-        apart = APART.get(mechanism, 0.0) if topic != mechanism and short in ("spread", "long_spread") else 0.0
+        apart = APART.get(mechanism, 0.0) if topic != mechanism and short in _SPREADS else 0.0
         if apart and not isinstance(each.value, list):
             made[name] = msgspec.structs.replace(each, value=math.hypot(each.value, apart))
         base = f"{mechanism}.{short}"

@@ -102,7 +102,8 @@ def by_library(
     """`time` of the rows of each library, whose place in `names` is the column `kernel`, with its constants.
 
     A library's are those of the topic `topic_NAME`, where a family states any, else those of the first that it is
-    `like` by its design and of which the family states some, else those of `topic`, with wider bars (`APART`).
+    `like` by its design and of which the family states some, else those of `topic`. Bars are wider (`APART`) where
+    none of them says how sure it is.
     """
     found: dict[str, np.ndarray] = {}
     codes = np.unique(x["kernel"])
@@ -118,7 +119,8 @@ def by_library(
         as_library = device if ours is device.constants else dataclasses.replace(device, constants=ours)
         rows = (x["kernel"] == code)[:, 0]
         part = time(x if len(codes) == 1 else x.rows(rows), as_library)
-        if name and ours is device.constants and topic in APART:
+        own, general = (each.values.get(f"{topic}.spread") for each in (ours, device.constants))
+        if name and own is general and topic in APART:
             part = part._replace(spread=np.hypot(part.spread, APART[topic]))
         if len(codes) == 1:
             return part

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rooflab
-from rooflab.model.device.constants import family_names, load_family
+from rooflab.model.device.constants import APART, family_names, load_family
 from rooflab.model.device.device import Device, device_of
 from rooflab.model.kernels.gpu import matmul
 from rooflab.model.program.op_times import OpTimes
@@ -421,6 +421,22 @@ def test_a_tile_of_shorter_steps_takes_more_of_them() -> None:
 
     step_s = 1000.0 / 1.98e9
     assert seconds(64.0) - seconds(128.0) == pytest.approx(128 * step_s, rel=0.1)
+
+
+def test_products_of_which_nothing_was_measured_are_less_sure() -> None:
+    device, bf16 = device_of(rooflab.machine("l40s")), weight_format("bf16")
+    c = device.constants
+
+    def spread(library: str, share: float = 1.0) -> float:
+        made = kernels.grouped("l", "p", 1.0, 64.0, 512.0, 512.0, 4.0, bf16, library=library, share=share)
+        return float(timing.timed([made], device, None, 1)[0].spread[0])
+
+    # PyTorch's own product for groups; an engine's of which only a share of that is known; a library's that no
+    # family of the card's knows
+    assert spread("") == c("matmul.spread")
+    assert spread("", 0.5) == c("matmul.group_spread")
+    assert "matmul_triton_block.spread" not in c.values
+    assert spread("triton_block") == pytest.approx(np.hypot(c("matmul.spread"), APART["matmul"]))
 
 
 def test_tiles_of_groups_cost_beside_what_they_multiply() -> None:

@@ -377,9 +377,12 @@ def _beside(*terms: Number) -> np.ndarray:
 
 
 def _spread(x: Columns, c: Constants) -> np.ndarray:
+    """Of the number format; of an engine's own product for groups, known by its share of PyTorch's alone."""
     usual = (x["pipe"] < _NEWEST) & (x["aligned_bytes"] >= ALIGNED_BYTES)
     spread = np.where(usual, c("matmul.spread"), c("matmul.spread_older"))
-    return np.where(usual & (x["pipe"] == PIPES.index("fp8")), c("matmul.spread_fp8"), spread)
+    spread = np.where(usual & (x["pipe"] == PIPES.index("fp8")), c("matmul.spread_fp8"), spread)
+    unknown = (x["kernel"] <= 0) & (x["grouped"] > 0) & (x["grouped"] != 1)
+    return np.where(unknown, c("matmul.group_spread"), spread)
 
 
 MECHANISM = Mechanism("matmul", ("gpu",), ("matmul", "grouped_matmul"), _COLUMNS, features, time)
