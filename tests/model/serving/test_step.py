@@ -97,6 +97,16 @@ def test_experts_run_the_products_that_their_engine_has_on_a_family() -> None:
         assert named <= set(gpu_matmul.KERNELS)
 
 
+@pytest.mark.parametrize("name", ["mxfp4", "int4"])
+def test_engines_that_call_the_same_kernels_for_experts_take_as_long(name: str) -> None:
+    # OpenAI's triton_kernels and Marlin, on Hopper
+    stored = weight_format(name)
+    sglang, vllm = engine("sglang"), engine("vllm")
+    assert sglang.experts_kernel("hopper", stored) == vllm.experts_kernel("hopper", stored) == ""
+    assert sglang.experts_share(stored) == vllm.experts_share(stored)
+    assert sglang.sorting_kernels == vllm.sorting_kernels
+
+
 def test_triton_s_products_that_nobody_tuned_have_small_tiles() -> None:
     # 16 of 64 experts a rank: tiles of 16 rows up to 16 tokens.
     routed = Routed(
