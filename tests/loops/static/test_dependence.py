@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 
+import numba
 import numpy as np
 import pytest
 
@@ -104,6 +105,20 @@ def test_a_whole_number_that_wrapped_is_said_with_what_it_would_be():
         " counted; compiled whole numbers have 64 bits, Python's as many as they need, NumPy's those of their type"
     )
     assert "-96, 160 counted" in str(time.verify(time.PLAIN, (np.int8(-96), ()), (160, ())))
+
+
+def test_a_sum_of_fp32_is_compared_as_one():
+    def both(x):
+        return x[0] * x[1], x[0] > x[1], 2.0 * x.size
+
+    class Given:
+        def copied(self):
+            return (np.array([0.1, 3.0], np.float32),)
+
+    (first, *others), _ = time.run_once(numba.njit(both), Given())
+    assert isinstance(first, np.float32)
+    assert others == [False, 4.0]
+    assert not isinstance(others[1], np.float32)
 
 
 @pytest.mark.parametrize(

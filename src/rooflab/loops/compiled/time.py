@@ -232,7 +232,16 @@ def run_once(function: Callable[..., Any], arguments: Copies) -> tuple[Any, tupl
     with warnings.catch_warnings():
         # numba warns of loops that it did not spread over threads; the report says it in its own words
         warnings.simplefilter("ignore")
-        return function(*copies), copies
+        result = function(*copies)
+    kinds = {each.return_type for each in getattr(function, "nopython_signatures", ())}
+    return _typed(result, *kinds) if len(kinds) == 1 else result, copies
+
+
+def _typed(result: Any, kind: Any) -> Any:
+    """A result of numba's type `kind` with numbers of fp32 as such: those of Python have more digits."""
+    if isinstance(result, tuple) and len(getattr(kind, "types", ())) == len(result):
+        return tuple(_typed(*each) for each in zip(result, kind.types, strict=True))
+    return np.float32(result) if isinstance(result, float) and str(kind) == "float32" else result
 
 
 def plain_python(source: Source, arguments: Arguments) -> tuple[Any, tuple[Any, ...]]:
