@@ -122,6 +122,15 @@ def test_what_follows_in_a_row_comes_from_the_second_cache(guest):
     assert waits_s(made, guest) == pytest.approx(expected, rel=0.05)
 
 
+@pytest.mark.parametrize(("kind", "wide"), [("load wide", 1.0), ("gather wide", 0.0), ("load", 0.0)])
+def test_a_gather_loads_no_whole_lines_though_its_places_are_loaded_so(kind, wide):
+    flow = (FlowStep("load wide", 1.0), FlowStep(kind, 8.0, ((0, 0),)), FlowStep("fp add wide", 1.0, ((1, 0),)))
+    loop = CoreLoop(line=1, passes=100, entries=1, operations={"slot": 300.0}, flow=flow)
+    cycles = [in_core.LoopCycles(loop, 100.0, "loads", 0.0, {}, 0.0)]
+    none = {}
+    assert picked._wide(picked._Group(none, none, none, none, cycles)) == wide
+
+
 def test_stores_hold_up_nothing_that_the_core_does_meanwhile(guest):
     # as long as all of them under way at once
     busy = 2 * 1000 * beyond_l1_s(guest) / AT_ONCE / TIMING.cycle_s

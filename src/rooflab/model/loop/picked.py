@@ -308,10 +308,15 @@ def _spread_evenly(
 
 
 def _wide(group: _Group) -> float:
-    """The share of the loads of its loops that are of whole lines."""
-    counts = [each.loop.operations for each in group.cycles if each.loop.innermost]
-    every = sum(_loads(each) for each in counts)
-    whole = sum(number for each in counts for kind, number in each.items() if kind in ("load wide", "gather wide"))
+    """The share of the loads at picked places that are of whole lines; a gather loads number by number."""
+    whole = every = 0.0
+    for each in group.cycles:
+        if not each.loop.innermost:
+            continue
+        flow = each.loop.flow
+        picking = [flow[at] for at in steps_of(flow) or loads_of(flow)]
+        every += each.loop.passes * sum(step.count for step in picking)
+        whole += each.loop.passes * sum(step.count for step in picking if step.kind == "load wide")
     return whole / every if every else 0.0
 
 
