@@ -444,3 +444,18 @@ def test_triton_s_products_know_nothing_of_rows_that_are_no_multiple_of_16_eleme
     assert aligned("triton_default_groups", 232.0) == [16.0, 2.0]
     assert aligned("triton_default_groups", 256.0) == [16.0, 16.0]
     assert aligned("cutlass_groups", 232.0) == [16.0, 16.0]
+
+
+def test_ranks_add_up_squares_of_q_and_k_where_all_heads_are_normalised_as_one() -> None:
+    """MiniMax-M2: two fp32 numbers of a token in each of 62 layers; head by head (Qwen3) nothing is added up."""
+    batch = Batch(0, 0, 0, 32, 1000)
+
+    def named(model: str, ways: int) -> list:
+        made = StepModel(models.model(model), rooflab.machine("h200"), layout=Layout(tensor=ways)).kernels(batch)
+        return [each for each in made if each.name == "sum squares of q and k"]
+
+    (found,) = named("minimax-m2.5", 4)
+    assert found.count == 62
+    assert float(np.ravel(found.columns["message_bytes"])[0]) == 32 * 8.0
+    assert named("minimax-m2.5", 1) == []
+    assert named("qwen3-32b", 4) == []

@@ -30,18 +30,7 @@ def kernels(run: Run, a: Attention, count: float) -> list[Kernel]:
     widths = (q + heads * a.gate, *a.kv_parts(kv_heads))
     made = linear(run, LAYER, "project to q, k, v", count, tokens, widths, hidden, stored, scaled=True)
     if a.qk_norm:
-        made.append(
-            norm(
-                LAYER,
-                "normalise q and k",
-                count,
-                tokens * (heads + (0 if a.borrows else kv_heads)),
-                float(a.size),
-                reads=2.0,
-                writes=2.0,
-                warm=2.0,
-            )
-        )
+        made += _qk_norms(run, a, count, heads, 0.0 if a.borrows else kv_heads)
     if run.engine.eager:
         made += _position_calls(run, a, count, heads, kv_heads)
     else:
@@ -54,6 +43,25 @@ def kernels(run: Run, a: Attention, count: float) -> list[Kernel]:
         made.append(pointwise(LAYER, "gate the result", count, tokens * heads * a.values, reads=4.0, writes=2.0))
     made += projected(run, count, float(heads * a.values))
     return made
+
+
+def _qk_norms(run: Run, a: Attention, count: float, heads: float, kv_heads: float) -> list[Kernel]:
+    """Norms of q and k, head by head, or over all heads, whose sums of squares ranks with some of them add up.
+
+    Two numbers of a token in fp32 (vllm-project/vllm, minimax_m2.py and the norm it takes from MiniMax-01's;
+    sgl-project/sglang, minimax_m2.py): one pass over q and k for the sums, one for the result.
+    """
+    name, tokens, ways = "normalise q and k", run.tokens, run.layout.tensor
+    if a.qk_norm != "full" or ways == 1:
+        rows = tokens * (heads + kv_heads)
+        return [norm(LAYER, name, count, rows, float(a.size), reads=2.0, writes=2.0, warm=2.0)]
+    width = (heads + kv_heads) * a.size
+    sums = run.engine.sums(run.family, ways)
+    return [
+        norm(LAYER, "squares of q and k", count, tokens, width, reads=2.0, writes=0.0, warm=2.0),
+        collective("communication", "sum squares of q and k", count, "all_reduce", tokens * 8.0, ways, sums=sums),
+        pointwise(LAYER, name, count, tokens * width, reads=2.0, writes=2.0),
+    ]
 
 
 def cross(run: Run, a: Attention, count: float) -> list[Kernel]:
