@@ -66,7 +66,7 @@ BOUNDS = (
     # a root and a division for each pair: 7.5 cycles; as sqrtf may be called (errno), what is in registers goes
     # through
     # memory beside it: 17 loads, 8.5
-    Bound(C, "nbody", 1024, "units", ("division", "loads"), (66,)),
+    Bound(C, "nbody", 1024, "units", ("division", "loads"), (66, 68)),
     # one letter of four fits: a quarter of the first comparisons is foretold wrongly
     Bound(C, "find", 1 << 20, "branch", (), (83, 84), (0.15, 0.32)),
     Bound(C, "gemv", 1024, "chain", (FMA,), (96,)),
