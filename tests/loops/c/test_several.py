@@ -86,3 +86,19 @@ def test_a_call_of_a_function_of_its_own_that_stays_one_is_profiled(tmp_path):
     report = rooflab.loop(f"{path}:cubes", 1000, np.ones(1000), np.zeros(1000))
     assert report.core_loops
     assert not any("could not be profiled" in each for each in report.warnings)
+
+
+NEWER = """
+#include <algorithm>
+void limited(long n, const double *a, double *b) {
+  for (long i = 0; i < n; i++) b[i] = std::clamp(a[i], 0.0, 1.0);
+}
+"""
+
+
+def test_without_flags_cpp_is_of_2017_whatever_the_compiler_takes_by_itself(tmp_path):
+    (tmp_path / "newer.cpp").write_text(NEWER)
+    target, args = f"{tmp_path / 'newer.cpp'}:limited", (64, np.linspace(-1, 2, 64), np.zeros(64))
+    assert rooflab.loop(target, *args).flop == 2 * 64  # two comparisons a number
+    with pytest.raises(RooflabError, match=r"newer.cpp:4: .*no member named 'clamp'"):
+        rooflab.loop(target, *args, cflags="-O2 -std=c++14")

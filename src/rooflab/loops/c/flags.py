@@ -14,6 +14,8 @@ CXX = (".cpp", ".cc", ".cxx", ".c++", ".C")
 C = (".c",)
 IR = (".ll", ".bc")
 DEFAULT = ("-O3", "-march=native")
+# The language where no flags are given, as GCC from 11 and Clang from 16 take it; older ones took that of 2014.
+_CXX_DEFAULT = (*DEFAULT, "-std=gnu++17")
 DATABASE = "compile_commands.json"
 # With another word behind them: what is made and where, which is ours to say.
 _DROPPED_WITH_VALUE = ("-o", "-MF", "-MT", "-MQ", "-MJ")
@@ -88,7 +90,8 @@ def of(path: Path, cflags: str | None) -> Flags:
                 if entry is not None:
                     words, where = entry
                     return _made(words[1:], where, words[0], f"flags of {place}")
-    return _made(list(DEFAULT), folder, "", f"flags: none were given, so {' '.join(DEFAULT)}")
+    words: list[str] = [*(_CXX_DEFAULT if path.suffix in CXX else DEFAULT)]
+    return _made(words, folder, "", f"flags: none were given, so {' '.join(words)}")
 
 
 def _apart(words: list[str], path: Path) -> tuple[list[str], tuple[str, ...]]:
