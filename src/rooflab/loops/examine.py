@@ -6,14 +6,13 @@ import ast
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rooflab.errors import RooflabError
-from rooflab.loops import beside, prange_lines
-from rooflab.loops.compiled import kept_code, regions, remarks, summary
+from rooflab.loops import beside, conflicts, core_profiles, prange_lines
+from rooflab.loops.compiled import kept_code, regions, summary
 from rooflab.loops.compiled.ahead import Ahead, Copied, Meanwhile
 from rooflab.loops.compiled.runs import on_one_core, on_threads, once_more
 from rooflab.loops.compiled.time import (
@@ -27,9 +26,8 @@ from rooflab.loops.compiled.time import (
     run_once,
     steered_by_data,
     texts,
-    verify,
 )
-from rooflab.loops.lowered import core_loops, team_loops
+from rooflab.loops.findings import Findings, compare
 from rooflab.loops.lowered import count as lowered_count
 from rooflab.loops.read import source
 from rooflab.loops.read.arguments import Arguments
@@ -40,15 +38,9 @@ from rooflab.loops.twin import count, generated_files
 from rooflab.loops.understanding import TIME_LIMIT_S
 from rooflab.machines.bench.experiments import thread_teams
 from rooflab.machines.cache_levels import Chosen
-from rooflab.types.loop import Code, CoreLoop, LoopReport, Region, Static, Timed
+from rooflab.types.loop import Code, CoreLoop, LoopReport, Region, Timed
 from rooflab.types.shared_lines import SharedLines
-from rooflab.types.simulation import Simulation
-from rooflab.units import percent
 
-_CONFLICTS, _SHARE = 1.5, 1 / 3  # misses ÷ those that capacity explains; conflicts among a level's misses
-_SAME_SETS = "lines map to the same sets, as with a power-of-two row stride; pad rows by one cache line"
-_ENDS = 16  # lines that the ends of arrays and rows may share with nothing: no conflicts
-_PROFILED_S = 10.0  # a count that took longer is not followed by a profile, which takes some times as long
 _PLAIN_PYTHON = 200_000  # accesses up to which the loop is run by Python itself too, to compare results
 _ALONE, _TEAM = "profile of one core", "profile of a team"  # what a copy of this process is given to do
 CONVENTIONS = (
@@ -117,12 +109,12 @@ def _begun(loop: Understood) -> Meanwhile | None:
 
 
 def _of_one_core(loop: Understood, compiled: Compiled, counted_s: float = 0.0) -> _Profiled:
-    return profiled(compiled.serial, loop.arguments.copied(), counted_s)
+    return core_profiles.loops_of(compiled.serial, loop.arguments.copied(), counted_s)
 
 
 def _of_team(loop: Understood, compiled: Compiled, counted_s: float = 0.0) -> _Profiled:
     assert compiled.parallel is not None
-    return profiled(compiled.parallel, loop.arguments.copied(), counted_s, team=thread_teams.most())
+    return core_profiles.loops_of(compiled.parallel, loop.arguments.copied(), counted_s, team=thread_teams.most())
 
 
 def _report(
@@ -166,13 +158,13 @@ def _report(
                     kept_code.compile_for(function, loop.arguments.values)
                 done = done._replace(code=summary.examine(loop, build(loop), counted, fastmath=fastmath, why=why))
                 if profile:
-                    found, _ = profiled(function, loop.arguments.copied(), outcome.seconds)
-                    done = done._replace(core_loops=_of_source(found, loop, function))
+                    found, _ = core_profiles.loops_of(function, loop.arguments.copied(), outcome.seconds)
+                    done = done._replace(core_loops=core_profiles.of_source(found, loop.source.tree, function))
         except Exception as error:
             raise _readable(error, read) from error
         totals = (int(sum(each.count for each in flop_by)), counted.simulation.accessed_bytes or 0)
         static = affine.analyze(loop, caches.caches, totals)
-        warnings += [*done.findings.warnings, *conflicts(static, counted.simulation)]
+        warnings += [*done.findings.warnings, *conflicts.sentences(static, counted.simulation)]
     described = {name: _described(value, loop.value_types.names[name]) for name, value in _named(loop)}
     scattered = count.scattered_bytes(counted, loop.arguments)
     return msgspec.structs.replace(
@@ -195,31 +187,7 @@ def _report(
     )
 
 
-def classified_conflicts(simulation: Simulation) -> list[str]:
-    """The same of classified misses, where conflicts are a third of a level's or more: with the worst array."""
-    sentences = []
-    for level in simulation.levels:
-        if level.conflict and level.conflict >= _SHARE * level.misses:
-            worst = max(level.arrays, key=lambda each: each.conflict or 0)
-            sentences.append(
-                f"{level.name}: {percent(level.conflict / level.misses)} of its misses are conflict misses, "
-                "most of"
-                f" {worst.name}: {_SAME_SETS}"
-            )
-    return sentences
-
-
 _Profiled = tuple[tuple[CoreLoop, ...], tuple[str, ...]]  # loops, and what is to be said
-
-
-class Findings(NamedTuple):
-    """Comparisons of results that agreed, and warnings of those that did not."""
-
-    checks: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-    def __add__(self, other: Findings) -> Findings:  # type: ignore[override]
-        return Findings(self.checks + other.checks, self.warnings + other.warnings)
 
 
 class _Run(NamedTuple):
@@ -275,21 +243,6 @@ def counts(
     )
 
 
-def conflicts(static: Static, simulation: Simulation) -> list[str]:
-    """Sentences on levels that serve much more than caches without conflicts of the same size would need."""
-    if simulation.levels[0].conflict is not None:
-        return classified_conflicts(simulation)
-    sentences = []
-    for each, near in zip(simulation.traffic, simulation.levels, strict=True):
-        needed = static.traffic_bytes.get(each.level)
-        if needed and each.nbytes > _CONFLICTS * needed + _ENDS * near.cache.line_bytes:
-            sentences.append(
-                f"{near.name} misses {each.nbytes / needed:.1f} × what its capacity explains: conflict misses;"
-                f" {_SAME_SETS}"
-            )
-    return sentences
-
-
 def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Meanwhile | None) -> _Run:
     """The compiled code, the times, what prange ran over, and how the results compare."""
     read, types, arguments = loop
@@ -326,18 +279,18 @@ def _run(loop: Understood, counted: count.Counted, caches: Chosen, begun: Meanwh
             found, _ = _done(begun, _TEAM, counted_s) or _of_team(loop, compiled, counted_s)
             most = max((each.threads for each in several), default=1)
             taken = prange_lines.of(loop, tree, spread, most, counted.simulation)
-            of_team = _of_source(found, loop, compiled.parallel, tree)
+            of_team = core_profiles.of_source(found, tree, compiled.parallel)
     if begun is not None:
         begun.end()
     # all that was compiled and profiled lies between both
     runs = once_more(runs, alone, team, arguments, fresh)
-    own_loops = _of_source(loops, loop, compiled.serial)
+    own_loops = core_profiles.of_source(loops, loop.source.tree, compiled.serial)
     return _Run(code, runs, parallel, findings + Findings(warnings=said), own_loops, spread, of_team, taken)
 
 
 def _done(begun: Meanwhile | None, what: str, counted_s: float) -> _Profiled | None:
     """The profile that was made meanwhile; None where it is ours to make, or the count took too long for one."""
-    return None if begun is None or counted_s > _PROFILED_S else begun.result(what)
+    return None if begun is None or counted_s > core_profiles.LONGEST_S else begun.result(what)
 
 
 def _still(begun: Meanwhile | None) -> AbstractContextManager[None]:
@@ -352,59 +305,6 @@ def _regions(loop: Understood, tree: ast.FunctionDef, counted: count.Counted) ->
     trips = {each.line: each.trips for each in count.loops(counted)}
     others = frozenset(name for name, known in loop.source.modules.items() if known == "prange")
     return regions.of_tree(tree, scope, loop.arguments.copied, others, trips)
-
-
-def profiled(
-    function: Callable[..., Any], values: tuple[Any, ...], counted_s: float, *, team: int | None = None
-) -> tuple[tuple[CoreLoop, ...], tuple[str, ...]]:
-    """The loops of the compiled code as a core sees them, and what is to be said where they could not be profiled.
-
-    Args:
-        function: compiled.
-        values: its arguments, which the run may change.
-        counted_s: what the count took; where that is long, this takes longer still and is left out.
-        team: as one of so many threads runs it (see `lowered.team_loops`); None: as one core does.
-    """
-    if counted_s > _PROFILED_S:
-        return (), (
-            f"counting took {counted_s:.0f} s, and a profile of its compiled code would take longer still: it is"
-            " left out, and times follow its source; smaller arguments are profiled",
-        )
-    try:
-        found = (
-            core_loops.found_in(function, values) if team is None else team_loops.found_in(function, values, team)
-        )
-    except Exception as error:  # noqa: BLE001
-        # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
-        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
-        return (), (f"its compiled code could not be profiled ({why}): times follow its source",)
-    return found, core_loops.said(found)
-
-
-def _of_source(
-    loops: tuple[CoreLoop, ...], loop: Understood, function: Any, tree: ast.FunctionDef | None = None
-) -> tuple[CoreLoop, ...]:
-    """`loops` of `function`, which was generated from `loop`, or a `tree` of it, with the lines of the source."""
-    code = function.__code__
-    text = Path(code.co_filename).read_text("utf-8")
-    return _in_lines(loops, remarks.source_lines(tree or loop.source.tree, text, code.co_name))
-
-
-def _in_lines(loops: tuple[CoreLoop, ...], lines: Mapping[int, int]) -> tuple[CoreLoop, ...]:
-    """`loops` of a generated file with the lines of its source."""
-    return tuple(
-        msgspec.structs.replace(
-            each,
-            line=lines.get(each.line, 0),
-            chain_lines=tuple(sorted({lines[n] for n in each.chain_lines if n in lines})),
-            missed_line=lines.get(each.missed_line, 0),
-            tested_lines=tuple(sorted({lines[n] for n in each.tested_lines if n in lines})),
-            places={
-                kind: tuple(sorted({lines[n] for n in found if n in lines})) for kind, found in each.places.items()
-            },
-        )
-        for each in loops
-    )
 
 
 def _spread(
@@ -440,14 +340,6 @@ def _check_python(read: source.Source, arguments: Arguments, wanted: tuple[Any, 
         why = f"{type(error).__name__} in line {line} ({error})"
         return Findings(warnings=(f"plain Python stops with {why}, where the compiled loop goes on",))
     return compare(PLAIN, results, wanted)
-
-
-def compare(name: str, results: tuple[Any, tuple], wanted: tuple[Any, tuple], summed: int = 0) -> Findings:
-    """What comparing the results of `name` with those `wanted` found; `summed`: see `verify`."""
-    differs = verify(name, results, wanted, summed)
-    if differs is None:
-        return Findings(checks=(f"{name} gives the counted run's results",))
-    return Findings(warnings=(differs,))
 
 
 def _readable(error: Exception, read: source.Source) -> Exception:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numba import prange
 
-from rooflab.loops import examine
+from rooflab.loops import core_profiles
 from rooflab.loops.lowered import chains, choices, core_loops, flow, machine_code, team_loops
 from rooflab.loops.lowered.ir_text import functions
 from rooflab.loops.lowered.operations import kind_of
@@ -342,13 +342,13 @@ def test_what_cannot_be_profiled_is_said(monkeypatch, numbers):
         raise KeyError("%odd")
 
     monkeypatch.setattr(core_loops, "found_in", fail)
-    found, said = examine.profiled(independent, (numbers, numbers), 0.1)
+    found, said = core_profiles.loops_of(independent, (numbers, numbers), 0.1)
     assert found == ()
     assert said == ("its compiled code could not be profiled (KeyError: '%odd'): times follow its source",)
 
 
 def test_what_takes_long_to_count_is_not_profiled_and_the_report_says_so(numbers):
-    found, said = examine.profiled(independent, (numbers, numbers), 1e3)
+    found, said = core_profiles.loops_of(independent, (numbers, numbers), 1e3)
     assert found == ()
     assert said[0].startswith("counting took 1000 s, and a profile of its compiled code would take longer still")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rooflab.loops import examine, understanding
+from rooflab.loops import conflicts, understanding
 from rooflab.loops.lowered import count as lowered_count
 from rooflab.loops.static import affine
 from rooflab.loops.static.polynomial import Polynomial
@@ -168,7 +168,7 @@ def test_conditions_say_what_must_stay(kernels):
 def test_more_misses_than_the_capacity_explains_are_called_conflicts(kernels):
     a = np.ones((256, 256))  # rows of 2 KiB: a column falls into two sets of 8 ways
     made, simulation = static(kernels, "matmul", LEVELS, (a, a.copy(), a.copy()))
-    said = examine.conflicts(made, simulation)
+    said = conflicts.sentences(made, simulation)
     assert len(said) == 1
     assert said[0].startswith("L1 misses 8.0 × what its capacity explains")
     assert math.isclose(made.traffic_bytes["L3"], simulation.traffic[1].nbytes, rel_tol=0.01)

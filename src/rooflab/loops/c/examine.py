@@ -11,7 +11,7 @@ import msgspec
 from llvmlite import binding
 
 from rooflab.errors import FileError, RooflabError, UnknownNameError
-from rooflab.loops import examine, kept, understanding
+from rooflab.loops import conflicts, kept, understanding
 from rooflab.loops.c import arguments, build, count, flags, lower, own_build, rehearsal, source
 from rooflab.loops.c.debug_info import DebugInfo, Subprogram
 from rooflab.loops.c.openmp import followed
@@ -236,7 +236,7 @@ def _examined(
         unseen=plan.unseen,
         stopped_at=outcome.where if outcome.stopped else "",
         caches=caches.text,
-        warnings=(*said, *done.findings.warnings, *examine.classified_conflicts(simulation)),
+        warnings=(*said, *done.findings.warnings, *conflicts.classified(simulation)),
         conventions=(f"compiled by {built.said}", *_CONVENTIONS, *simulation.assumptions),
     )
     hidden = bool(plan.random or plan.unseen or outside or twin.planner.calls_through)

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from llvmlite import binding
 
-from rooflab.loops import examine
+from rooflab.loops import core_profiles
 from rooflab.loops.c import arguments, build, constructors, count, lower, rehearsal, steering
 from rooflab.loops.c.call import Callee, Signature, called, named, signature, slots, warm
 from rooflab.loops.c.debug_info import DebugInfo, LinesOf, Subprogram
@@ -22,6 +22,7 @@ from rooflab.loops.compiled import runs as runs_of
 from rooflab.loops.compiled import stretches
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.compiled.target import target_machine
+from rooflab.loops.findings import Findings, compare
 from rooflab.loops.lowered import core_loops, profile
 from rooflab.loops.lowered.ir_text import functions
 from rooflab.loops.twin import count as counts
@@ -29,7 +30,6 @@ from rooflab.machines.cache_levels import Chosen
 from rooflab.types.loop import CoreLoop, Timed
 from rooflab.units import iec
 
-_PROFILED_S = 10.0  # a count that took longer is not followed by a profile, which takes some times as long
 _DEEP_BYTES = 4 << 20  # on the stack, beyond which the compiled function is not run: threads here have 8 MiB
 _PATIENCE_S = 10.0  # for a run of what was counted in less: checked accesses take several times as long
 _TIMED_S = 600.0  # for all timed runs together
@@ -57,7 +57,7 @@ class Run(NamedTuple):
 
     runs: tuple[Timed, ...] = ()
     loops: tuple[CoreLoop, ...] = ()
-    findings: examine.Findings = examine.Findings()
+    findings: Findings = Findings()
     parallel: str = "not run"
 
 
@@ -95,16 +95,16 @@ def examined(
             f"its local arrays take {iec(of.stack_bytes)} of the stack, more than a thread surely has: not run,"
             " not timed"
         )
-        return Run(findings=examine.Findings(warnings=(why,)), parallel=_SEQUENTIAL)
+        return Run(findings=Findings(warnings=(why,)), parallel=_SEQUENTIAL)
     engine, function = _callable(built, main, of)
-    findings = examine.Findings()
+    findings = Findings()
     limit_s = max(_PATIENCE_S, counted.outcome.seconds)
     if how := rehearsal.ended(lambda: function(*bound.copied()), limit_s):
         why = (
             f"compiled with its flags it {how}: not run here, not timed; look for vectors in"
             " arrays that are not aligned to them, and for what the language leaves undefined"
         )
-        return Run(findings=examine.Findings(warnings=(why,)), parallel=_SEQUENTIAL)
+        return Run(findings=Findings(warnings=(why,)), parallel=_SEQUENTIAL)
     if not random:
         with _team(built, 1):
             results = timing.run_once(function, bound)
@@ -113,7 +113,7 @@ def examined(
     timed = _timed(built, function, bound, of, caches, threads, random)
     runs, findings = timed.runs, findings + timed.findings
     loops: tuple[CoreLoop, ...] = ()
-    if counted.outcome.seconds <= _PROFILED_S:
+    if counted.outcome.seconds <= core_profiles.LONGEST_S:
         try:
             with _team(built, 1):
                 loops = _profiled(built, twin, main, bound, read)
@@ -121,7 +121,7 @@ def examined(
             # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
             why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
             said = f"its compiled code could not be profiled ({why}): times follow its source"
-            findings += examine.Findings(warnings=(said,))
+            findings += Findings(warnings=(said,))
     del engine
     return Run(runs, loops, findings, timed.parallel)
 
@@ -175,7 +175,7 @@ def _timed(
             f"called again and again on what the last call left it {how}, where a first call does not: not timed;"
             " look for what it leaves in its arguments and uses as an index"
         )
-        return Run((), (), examine.Findings(warnings=(why,)), _SEQUENTIAL)
+        return Run((), (), Findings(warnings=(why,)), _SEQUENTIAL)
     alone, seen = found
     stretches.see(seen)
     several = _on_threads(built, function, bound, of, threads, random)
@@ -209,23 +209,23 @@ def _on_threads(
     found, how = rehearsal.brought(on_several, _TIMED_S)
     if how:
         why = f"run by teams of OpenMP's it {how}, where one thread runs it to its end: threads may race"
-        return Run(findings=examine.Findings(warnings=(why,)), parallel="left out: it did not end")
+        return Run(findings=Findings(warnings=(why,)), parallel="left out: it did not end")
     runs, differs, seen = found
     stretches.see(seen)
-    findings = examine.Findings()
+    findings = Findings()
     if differs:
         why = (
             "run by several threads its result differs from that of one: what it leaves depends on how many there"
             " are, or threads race"
         )
-        findings = examine.Findings(warnings=(why,))
+        findings = Findings(warnings=(why,))
     return Run(runs, (), findings, f"as compiled, by OpenMP teams of {teams.name}")
 
 
-def _compared(results: tuple[Any, tuple], wanted: tuple[Any, tuple]) -> examine.Findings:
+def _compared(results: tuple[Any, tuple], wanted: tuple[Any, tuple]) -> Findings:
     """How results compare, with the rows of each argument one by one."""
     flat = [tuple(part for value in each[1] for part in _parts(value)) for each in (results, wanted)]
-    return examine.compare("the compiled function", (results[0], flat[0]), (wanted[0], flat[1]))
+    return compare("the compiled function", (results[0], flat[0]), (wanted[0], flat[1]))
 
 
 def _parts(value: Any) -> tuple[Any, ...]:

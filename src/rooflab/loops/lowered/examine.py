@@ -13,9 +13,10 @@ import numba
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.loops import examine, understanding
+from rooflab.loops import conflicts, core_profiles, examine, understanding
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.compiled.with_lines import with_lines
+from rooflab.loops.findings import Findings, compare
 from rooflab.loops.lowered import afresh, again, count, over_prange, refused, short_errors
 from rooflab.loops.lowered.again import Given, Whole
 from rooflab.loops.read import decorated
@@ -107,7 +108,7 @@ def _report(
         raise RooflabError(outcome.error)
     said = _warnings(counted, plan, outside, time_limit_s)
     function = own or compiled(fn)
-    findings, runs, parallel, loops = examine.Findings(), list[Timed](), "not run", ()
+    findings, runs, parallel, loops = Findings(), list[Timed](), "not run", ()
     team = over_prange.Team()
     if outcome.stopped:
         parallel = "not run: the count did not end"
@@ -119,7 +120,7 @@ def _report(
         spread_out = again.is_spread(fn)
         profiled = fn if own is not None or spread_out else function
         alone = 1 if spread_out else None
-        loops, more = examine.profiled(profiled, given.copied(), outcome.seconds, team=alone)
+        loops, more = core_profiles.loops_of(profiled, given.copied(), outcome.seconds, team=alone)
         said += more
         most = max((each.threads for each in runs), default=1)
         if most > 1:
@@ -148,7 +149,7 @@ def _report(
         unseen=plan.unseen,
         stopped_at=outcome.where if outcome.stopped else "",
         caches=caches.text,
-        warnings=(*said, *findings.warnings, *examine.classified_conflicts(simulation)),
+        warnings=(*said, *findings.warnings, *conflicts.classified(simulation)),
         conventions=(*_CONVENTIONS, *simulation.assumptions),
     )
 
@@ -272,10 +273,10 @@ def _run(
     own: Callable[..., Any] | None = None,
     whole: Whole | None = None,
     beside: Callable[[], object] | None = None,
-) -> tuple[examine.Findings, list[Timed], str, Callable[..., Any] | None]:
+) -> tuple[Findings, list[Timed], str, Callable[..., Any] | None]:
     """How the results of the compiled function compare, its times, over what it is spread, compiled for a team."""
     spread = again.is_spread(fn)
-    findings, wanted = examine.Findings(), (counted.outcome.result, counted.outcome.outputs)
+    findings, wanted = Findings(), (counted.outcome.result, counted.outcome.outputs)
     tried = over_prange.Tried(None, over_prange.why_not(fn))
     with warnings.catch_warnings():
         # numba warns of loops that it did not spread over threads
@@ -287,7 +288,7 @@ def _run(
             # compiled by this first call
             results = timing.run_once(function, given)
             if not random:
-                findings += examine.compare("the compiled function", results, wanted)
+                findings += compare("the compiled function", results, wanted)
                 if counted.simulation.accesses <= _PLAIN_PYTHON and own is None:
                     findings += _plain_python(fn, given, counted)
         plain = own is None and not spread and not decorated.has_options(fn)
@@ -307,7 +308,7 @@ def _several() -> bool:
     return thread_teams.most() > 1
 
 
-def _plain_python(fn: Callable[..., Any], given: Given, counted: counting.Counted) -> examine.Findings:
+def _plain_python(fn: Callable[..., Any], given: Given, counted: counting.Counted) -> Findings:
     """Compare with what Python itself makes of the function, where Python gets to its end."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -323,5 +324,5 @@ def _plain_python(fn: Callable[..., Any], given: Given, counted: counting.Counte
     except Exception as error:  # noqa: BLE001
         # whatever the user's own lines raise is theirs to know
         why = f"{type(error).__name__} ({error})"
-        return examine.Findings(warnings=(f"plain Python stops with {why}, where the compiled function goes on",))
-    return examine.compare(timing.PLAIN, results, (counted.outcome.result, counted.outcome.outputs))
+        return Findings(warnings=(f"plain Python stops with {why}, where the compiled function goes on",))
+    return compare(timing.PLAIN, results, (counted.outcome.result, counted.outcome.outputs))

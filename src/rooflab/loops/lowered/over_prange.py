@@ -15,10 +15,11 @@ import numba
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.loops import dependencies, examine, prange_lines, understanding
+from rooflab.loops import core_profiles, dependencies, prange_lines, understanding
 from rooflab.loops.compiled import regions
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.compiled.with_lines import with_lines
+from rooflab.loops.findings import Findings, compare
 from rooflab.loops.lowered import afresh, short_errors
 from rooflab.loops.lowered import shares_beside as beside
 from rooflab.loops.lowered.again import Given
@@ -47,7 +48,7 @@ class Tried(NamedTuple):
 
     function: Callable[..., Any] | None
     why: str
-    findings: examine.Findings = examine.Findings()
+    findings: Findings = Findings()
 
 
 def names(fn: Callable[..., Any], source: Source) -> frozenset[str]:
@@ -97,7 +98,7 @@ def tried(fn: Callable[..., Any], given: Given, wanted: tuple[Any, tuple[Any, ..
     except timing.refusals() as error:
         # numba's prange knows less than its range: no steps, no loop variable that changes.
         return Tried(None, f"left out: {timing.reason(error)}")
-    findings = examine.Findings() if wanted is None else examine.compare("prange", results, wanted, summed)
+    findings = Findings() if wanted is None else compare("prange", results, wanted, summed)
     if findings.warnings:
         return Tried(None, "left out: its result differs from that of one core", findings)
     return Tried(function, "prange as written", findings)
@@ -123,7 +124,9 @@ def of_team(
     """
     of_loops: tuple[CoreLoop, ...] = ()
     if profiled is not None:
-        of_loops, _ = examine.profiled(profiled, given.copied(), counted.outcome.seconds, team=thread_teams.most())
+        of_loops, _ = core_profiles.loops_of(
+            profiled, given.copied(), counted.outcome.seconds, team=thread_teams.most()
+        )
     taken = _taken(decorated.python_function(fn), given, spread, threads, counted.simulation)
     return Team(of_loops, spread, taken)
 
