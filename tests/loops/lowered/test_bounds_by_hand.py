@@ -14,7 +14,7 @@ import pytest
 from rooflab.loops.compiled.target import target_machine
 from rooflab.loops.lowered import core_loops
 from rooflab.machines import microarchitecture
-from rooflab.model.loop import in_core
+from rooflab.model.loop import cores, in_core
 
 pytestmark = pytest.mark.skipif(
     not target_machine().triple.startswith(("x86_64", "amd64")),
@@ -190,7 +190,7 @@ def profiled():
 @pytest.mark.parametrize(("fn", "bound", "by_hand"), CASES, ids=[fn.__name__ for fn, _, _ in CASES])
 def test_what_binds_a_loop_is_what_follows_by_hand(profiled, core, fn, bound, by_hand):
     row = microarchitecture.named(core)
-    timing = in_core.with_room_of(row, in_core.of_microarchitecture(row, 0.3e-9))
+    timing = cores.with_room_of(row, cores.of_microarchitecture(row, 0.3e-9))
     cycles = in_core.of_loops(profiled[fn], timing)
     longest = max(cycles, key=lambda each: each.total)
     assert longest.why.startswith(bound)

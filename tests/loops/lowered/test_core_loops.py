@@ -9,7 +9,7 @@ import pytest
 from numba import prange
 
 from rooflab.loops import core_profiles
-from rooflab.loops.lowered import chains, choices, core_loops, flow, machine_code, team_loops
+from rooflab.loops.lowered import chains, choices, core_loops, flow, machine_code, owned_code, team_loops
 from rooflab.loops.lowered.ir_text import functions
 from rooflab.loops.lowered.operations import kind_of
 from rooflab.machines.bench.experiments.core_programs import vector_bytes
@@ -359,7 +359,7 @@ def test_passes_flow_through_blocks_of_the_code_generator():
         return machine_code.Block(name, {}, 0, before)
 
     code = (block("%head", 3), block("%call.sqrt", 0), block("", 0), block("%head.split", 1, 2), block("%no", 3))
-    ran, owners = core_loops._flow(code, {0: 100.0, 4: 1.0})
+    ran, owners = owned_code.passes_of(code, {0: 100.0, 4: 1.0})
     assert ran[:4] == [100.0, 0.0, 100.0, 100.0]
     assert owners[:4] == [0, 0, 0, 0]
 

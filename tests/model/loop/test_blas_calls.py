@@ -6,12 +6,12 @@ import pytest
 
 import rooflab
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import blas_calls, in_core
+from rooflab.model.loop import blas_calls, cores
 from rooflab.types.loop import CoreLoop, LineCounts, LoopReport
 from rooflab.types.simulation import Cache, LevelCounts, Simulation
 from rooflab.types.work import Flop
 
-TIMING = in_core.usual(1e-9)
+TIMING = cores.usual(1e-9)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rooflab.machines import microarchitecture
 from rooflab.machines.bench.experiments import core_operations
 from rooflab.model.device.constants import load_family
-from rooflab.model.loop import in_core
+from rooflab.model.loop import cores, in_core
 from rooflab.types.core_timing import CoreTiming
 from rooflab.types.loop import CoreLoop, FlowStep
 
@@ -146,7 +146,7 @@ def test_times_of_a_nest():
 
 
 def test_usual_times_stand_in():
-    usual = in_core.usual(1e-9)
+    usual = cores.usual(1e-9)
     assert not usual.measured
     (found,) = in_core.of_loops((loop({"call gamma fp64": 1000.0, "call helper": 1000.0}),), usual)
     # 40 cycles of a function of the maths library that was not timed, 5 of a call whose body is counted apart
@@ -219,13 +219,13 @@ def test_loads_that_overtake_stores_run_again():
 
 def test_a_core_by_its_microarchitecture():
     # Zen 4: additions and products 3 cycles, both in one 4; two pipes each; six instructions a cycle
-    timing = in_core.of_microarchitecture(microarchitecture.named("Zen 4"), 0.25e-9)
+    timing = cores.of_microarchitecture(microarchitecture.named("Zen 4"), 0.25e-9)
     assert (timing.latency["fp add"], timing.latency["fp multiply"]) == (3.0, 3.0)
     assert timing.latency["fp multiply-add"] == 4.0
     assert (timing.throughput["fp add"], timing.throughput["fp mixed"]) == (0.5, 0.25)
     assert timing.throughput["slot"] == pytest.approx(1 / 6)
     # 13 from the branch on, and before it the load of what it tests, and the comparison
-    assert timing.missed_branch == 13.0 + in_core.USUAL_LATENCY["load"] + 1.0
+    assert timing.missed_branch == 13.0 + cores.USUAL_LATENCY["load"] + 1.0
     assert not timing.measured
 
 
@@ -313,7 +313,7 @@ def test_a_branch_on_a_floating_point_number_is_known_later():
 
 def test_loads_take_as_long_as_their_registers_and_addresses_need():
     timing = replace(TIMING, latency={"load": 4.0, "load indexed": 5.0, "integer": 1.0})
-    zen = in_core.with_room_of(microarchitecture.named("Zen 4"), timing)
+    zen = cores.with_room_of(microarchitecture.named("Zen 4"), timing)
     assert zen.latency["load vector"] == 7.0
     # a table that says where it is looked at next: an index, so 5 cycles, and an exclusive or
     given = loop({"load integer": 1000.0}, {"load integer": 1.0, "integer": 1.0})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rooflab.machines import microarchitecture
-from rooflab.model.loop import in_core, times
+from rooflab.model.loop import cores, times
 from rooflab.types.loop import LoopReport, Predicted
 from rooflab.types.machine import Machine
 
@@ -37,7 +37,7 @@ class Bound(NamedTuple):
 def predicted(report: LoopReport, machine: Machine) -> Predicted:
     """What binds it there, with the times of a Zen 4 from the table: of the host only the code's vectors are."""
     row = microarchitecture.named("Zen 4")
-    timing = in_core.with_room_of(row, in_core.of_microarchitecture(row, 1 / 3.7e9))
+    timing = cores.with_room_of(row, cores.of_microarchitecture(row, 1 / 3.7e9))
     found = times.predict(report, machine, timing=timing)
     assert found is not None
     return found

@@ -9,9 +9,18 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from rooflab.loops.lowered import chains, choices, control_flow, flow, handed_on, pass_ways, profile, tested
+from rooflab.loops.lowered import (
+    chains,
+    choices,
+    control_flow,
+    flow,
+    handed_on,
+    owned_code,
+    pass_ways,
+    profile,
+    tested,
+)
 from rooflab.loops.lowered.ir_text import VALUE, Instruction, Places
-from rooflab.loops.lowered.machine_code import Block, owners
 from rooflab.loops.lowered.operations import kind_of
 from rooflab.types.loop import CoreLoop, FlowStep
 
@@ -20,12 +29,8 @@ _ADDRESS_MAKING = ("add", "sub", "mul", "shl", "or", "and", "sext", "zext", "ptr
 _OFTEN = 0.5  # of a load's runs, in which it finds a recent store, to be a link of a chain
 _NEARLY_ALL = 0.9  # of a loop's passes: a block that runs so often is taken as always run
 _SELDOM = 0.1  # of a loop's passes: blocks that run less are no part of its chain
-_FLOW_ROUNDS = 20  # blocks of the code generator's own in a row
 _TESTED = re.compile(r"= select (?:[a-z ]+ )?i1 (%\S+),")  # what a choice that became a jump tests
-# The function of the library behind an instruction, for arguments outside its domain: a block that LLVM's code
-# generator (its pass "partially inline libcalls") names so.
 _RARE = ("call ", "divide ", "sqrt ", "integer divide")  # what has a place of its own in a loop
-_SELDOM_CALLED = ("%call.sqrt",)
 _SPLIT = {
     "load": "load split", "store": "store split", "load wide": "load split wide", "store wide": "store split wide",
 }  # fmt: skip
@@ -120,7 +125,7 @@ def _loop(
     missed: Counter[int] = Counter()
     branches: Counter[int] = Counter()
     line = 0
-    read = _of_machine_code(taken)
+    read = owned_code.operations(taken)
     known = _lines_of(taken, places) if taken.jumps is not None else frozenset()
     jumped = learnt = 0
     placed: dict[str, set[int]] = {}
@@ -210,73 +215,6 @@ def _loop(
 def _lines_of(taken: profile.Profile, places: Places) -> frozenset[int]:
     """The lines that a function's instructions are known to be of."""
     return frozenset(places.line(each.debug) for each in taken.function.instructions()) - {0}
-
-
-def _of_machine_code(taken: profile.Profile) -> dict[str, dict[str, float]]:
-    """Operations of all passes by kind, by the IR's block that the machine code is of.
-
-    Where its jumps were traced they say how often each block ran. Else one of the code generator's own is passed
-    as often as control flows into it, half of a fork's passes going either way; copies of a block share its
-    passes, unless a select within became a jump, so that it came apart.
-    """
-    if taken.code_passes:
-        names = [label.replace('"', "") for label in owners(taken.function, taken.machine)]
-        return _by_owner(taken.machine, taken.code_passes, names)
-    passes = {label.replace('"', ""): float(count) for label, count in taken.passes.items()}
-    with_jumps = {
-        label.replace('"', "")
-        for label, block in taken.function.blocks.items()
-        if any(each.result in taken.selects for each in block.instructions)
-    }
-    copies = Counter(each.name for each in taken.machine)
-    known = {
-        number: passes[each.name] / (1 if each.name in with_jumps else copies[each.name])
-        for number, each in enumerate(taken.machine)
-        if each.name in passes
-    }
-    ran, leading = _flow(taken.machine, known)
-    names = ["" if owner is None else taken.machine[owner].name for owner in leading]
-    return _by_owner(taken.machine, ran, names)
-
-
-def _by_owner(code: Sequence[Block], ran: Sequence[float], names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Operations of all passes by kind, by `names` of the IR's blocks; `ran`: passes of each block of `code`."""
-    found: dict[str, dict[str, float]] = {}
-    for each, name, count in zip(code, names, ran, strict=True):
-        held = found.setdefault(name, {})
-        for kind, number in each.operations.items():
-            held[kind] = held.get(kind, 0.0) + number * count
-    return found
-
-
-def _flow(code: Sequence[Block], known: Mapping[int, float]) -> tuple[list[float], list[int | None]]:
-    """Passes of each block of `code`, and the block of `known` that leads to it; `known`: passes of some."""
-    after: list[list[int]] = [[] for _ in code]
-    for number, each in enumerate(code):
-        for one in each.before:
-            after[one].append(number)
-    ran = [known.get(number, 0.0) for number in range(len(code))]
-    owners: list[int | None] = [number if number in known else None for number in range(len(code))]
-    for _ in range(_FLOW_ROUNDS):
-        changed = False
-        for number, each in enumerate(code):
-            if number in known:
-                continue
-            if each.name.startswith(_SELDOM_CALLED):
-                count = 0.0
-            else:
-                count = sum(ran[one] / len(_usual_ways(code, after[one])) for one in each.before)
-            owner = next((owners[one] for one in each.before if owners[one] is not None), None)
-            changed = changed or abs(count - ran[number]) > 1e-6 * count or owner != owners[number]
-            ran[number], owners[number] = count, owner
-        if not changed:
-            break
-    return ran, owners
-
-
-def _usual_ways(code: Sequence[Block], ways: list[int]) -> list[int]:
-    """Those of the blocks `ways` that control goes to for ordinary arguments."""
-    return [each for each in ways if not code[each].name.startswith(_SELDOM_CALLED)] or ways
 
 
 def _elsewhere(instruction: Instruction, kind: str) -> bool:

@@ -16,6 +16,7 @@ from rooflab.model.loop import (
     bars,
     blas_calls,
     composed,
+    cores,
     crossings,
     in_core,
     kept,
@@ -109,9 +110,9 @@ def _predicted(
     row = microarchitecture.stated(machine.environment)
     known = timing or machine.core
     if known is None and hertz is not None:
-        known = in_core.usual(1 / hertz) if row is None else in_core.of_microarchitecture(row, 1 / hertz)
+        known = cores.usual(1 / hertz) if row is None else cores.of_microarchitecture(row, 1 / hertz)
     if known is not None and row is not None:
-        known = in_core.with_room_of(row, known)
+        known = cores.with_room_of(row, known)
     if known is not None:
         known = blas_calls.with_calls(report, machine, known)
     profiled = report.core_loops and known is not None
@@ -134,7 +135,7 @@ def _predicted(
     window_s = 0.0 if known is None else _window_s(report, known, core.seconds)
     beside = _beside(report, machine, terms, busy_s, core.seconds, window_s)
     # without a clock the cycle of the latencies' own unit does
-    waits = picked.waits(whole, machine, cycles, known or in_core.usual(_NS))
+    waits = picked.waits(whole, machine, cycles, known or cores.usual(_NS))
     beside = beside._replace(picked_s=waits.seconds)
     measured = bool(loops) and known is not None and known.measured
     how: bars.Core = "measured" if measured else "usual" if row is None else "by_table"
