@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
-import re
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -20,24 +18,21 @@ from rooflab.loops.lowered import (
     afresh,
     arguments,
     control_flow,
-    counted_access,
+    counted_ir,
     lower,
     machine_code,
+    noted_events,
     predictor,
     traced_jumps,
 )
-from rooflab.loops.lowered.ir_text import Function, Instruction, functions
-from rooflab.loops.lowered.operations import vector_access_bytes
+from rooflab.loops.lowered.counted_ir import Counters
+from rooflab.loops.lowered.ir_text import Function, functions
 from rooflab.loops.read import decorated
 from rooflab.loops.read.arguments import copies_of
 from rooflab.machines.bench.experiments import thread_teams
-from rooflab.machines.bench.experiments.core_programs import vector_bytes
 
 _STARTS = "@numba_parallel_for("  # numba's function that has a team run a loop
 SPREAD = "__numba_parfor_gufunc"  # in the names of functions that numba makes of loops over prange
-_CONDITIONAL = re.compile(r"^\s*br i1 (?P<test>%\S+|true|false), label (?P<yes>%\S+), label (?P<no>%\S+?)(?:,|$)")
-_POINTER = re.compile(r"(?:load|store) .*?ptr (?P<pointer>%(?:[\w.$-]+|\"[^\"]*\")|@\S+?),")
-_HANDED = re.compile(r"(?:= load|^\s*store) (?:double\b|float\b|i64\b|i32\b|<)")
 
 
 class Profile(NamedTuple):
@@ -153,56 +148,6 @@ def _boxed(result: Any) -> int:
     return sum(_boxed(each) if isinstance(each, (list, set, tuple)) else 1 for each in result)
 
 
-class _Counters(NamedTuple):
-    """What is counted of one function."""
-
-    function: Function
-    loops: tuple[control_flow.NaturalLoop, ...]
-    inside: Mapping[str, int]
-    first_block: int
-    accesses: list[Instruction]
-    first_access: int
-    machine: tuple[machine_code.Block, ...]
-    selects: Mapping[str, tuple[str, ...]]
-    first_select: int
-    vectors: list[tuple[str, Instruction, int, int]]  # block, access, its bytes, those of a register
-    first_vector: int
-
-
-def _counters(chosen: list[Function], assembly: str) -> list[_Counters]:
-    made: list[_Counters] = []
-    blocks = accesses = selects = vectors = 0
-    machine = machine_code.of_assembly(assembly)
-    for function in chosen:
-        graph = {label: block.following for label, block in function.blocks.items()}
-        found = control_flow.loops(graph, next(iter(graph)))
-        inside = control_flow.innermost_of(found)
-        held = [
-            each
-            for label, block in function.blocks.items()
-            if label in inside
-            for each in block.instructions
-            if _HANDED.search(each.text)
-        ]
-        code = machine.get(function.name, ())
-        jumping = machine_code.branching(function, code)
-        registers, usual = _registers(code), min(32, vector_bytes())
-        wide = [
-            (label, each, size, min(size, registers.get((label.replace('"', ""), each.opcode), usual)))
-            for label, block in function.blocks.items()
-            for each in block.instructions
-            if (size := vector_access_bytes(each))
-        ]
-        made.append(
-            _Counters(function, found, inside, blocks, held, accesses, code, jumping, selects, wide, vectors)
-        )
-        blocks += len(function.blocks)
-        accesses += len(held)
-        selects += len(jumping)
-        vectors += len(wide)
-    return made
-
-
 def run(
     chosen: list[Function],
     ir: str,
@@ -225,11 +170,11 @@ def run(
     """
     own = machine_code.written(ir) if jumping is not None or not assembly else ""
     traced = traced_jumps.take(own, jumping) if jumping is not None and own else None
-    counted = _counters(chosen, assembly or own)
+    counted = counted_ir.counters(chosen, assembly or own)
     passes = np.zeros(sum(len(each.function.blocks) for each in counted), np.int64)
     choosing = sum(len(each.selects) for each in counted)
     branches = np.zeros((len(passes) + choosing, predictor.BRANCH_WORDS), np.int64)
-    split = np.zeros((1 + sum(len(each.vectors) for each in counted), SPLIT_WORDS), np.int64)
+    split = np.zeros((1 + sum(len(each.vectors) for each in counted), counted_ir.SPLIT_WORDS), np.int64)
     state = predictor.fresh()
     asked = np.empty(predictor.MOST_AGAIN, np.int64)
     state[predictor.ROOM], state[predictor.NOTED] = len(asked), asked.ctypes.data
@@ -241,10 +186,12 @@ def run(
     for each in counted:
         start = text.index(each.function.header)
         end = text.index("\n}", start) + 2
-        text = text[:start] + _written(each, passes, split, rings) + text[end:]
+        text = text[:start] + counted_ir.written(each, passes, split, rings) + text[end:]
     # run once, it takes less time as it is than LLVM takes to make it quick; not so what notes each event
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(text + _DECLARED), target_machine(speed_level=0))
-    engine.add_object_file(binding.ObjectFileRef.from_data(_noting()))
+    engine = binding.create_mcjit_compiler(
+        binding.parse_assembly(text + noted_events.DECLARED), target_machine(speed_level=0)
+    )
+    engine.add_object_file(binding.ObjectFileRef.from_data(noted_events.machine_code()))
     engine.finalize_object()
     held = (ctypes.c_int64 * 4).from_address(engine.get_global_value_address("rl_held"))
     held[:] = [each.ctypes.data for each in (state, branches, table, notes)]
@@ -293,7 +240,7 @@ def _entries(taken: tuple[Profile, ...]) -> int:
 
 def _jumps_more(made: Profile) -> bool:
     """Whether the machine code has jumps that are no branches of the IR, or is not known."""
-    branches = sum(_CONDITIONAL.match(each.text) is not None for each in made.function.instructions())
+    branches = sum(counted_ir.CONDITIONAL.match(each.text) is not None for each in made.function.instructions())
     return not made.machine or sum(each.jumps for each in made.machine) > branches
 
 
@@ -307,95 +254,8 @@ def _ask_again(engine: Any, state: np.ndarray, branches: np.ndarray) -> None:
     predictor.ask_again(lambda: once_more(asked), state, branches)
 
 
-SPLIT_WORDS = 2  # of an access: its registers that lay across two lines, its halves that did
-_HALF_BYTES = 32  # in pieces of which a store hands on what a load finds, of wider registers too
-_LINE_BYTES = 64  # of a cache; a register so wide always lies across two but where it begins with one
-
-
-def _registers(code: tuple[machine_code.Block, ...]) -> dict[tuple[str, str], int]:
-    """Bytes of the registers that blocks load and store whole lines with, by label and opcode."""
-    return {
-        (each.name, opcode): _LINE_BYTES
-        for each in code
-        for opcode in ("load", "store")
-        if each.operations.get(f"{opcode} wide")
-    }
-
-
-def _crossing(begin: str, pointer: str, size: int, piece: int, where: int) -> list[str]:
-    """Lines that count at `where` how many pieces of an access lie across two lines of a cache."""
-    made = []
-    for part in range(size // piece):
-        name = f"{begin}.{part}"
-        made += [
-            f"  {name}a = ptrtoint ptr {pointer} to i64",
-            f"  {name}b = add i64 {name}a, {part * piece}",
-            f"  {name}c = and i64 {name}b, 63",
-            f"  {name}d = icmp ugt i64 {name}c, {64 - piece}",
-            f"  {name}e = zext i1 {name}d to i64",
-            f"  {name}f = load i64, ptr inttoptr (i64 {where} to ptr), align 8",
-            f"  {name}g = add i64 {name}f, {name}e",
-            f"  store i64 {name}g, ptr inttoptr (i64 {where} to ptr), align 8",
-        ]
-    return made
-
-
-def _written(each: _Counters, counts: np.ndarray, split: np.ndarray, rings: Mapping[str, arguments.Ring]) -> str:
-    """The function with all that counts it."""
-    function, labels, passes = each.function, list(each.function.blocks), counts.ctypes.data
-    chosen = {results[-1]: (n, condition) for n, (condition, results) in enumerate(each.selects.items())}
-    vectors = {id(one): (each.first_vector + n, *sizes) for n, (_, one, *sizes) in enumerate(each.vectors)}
-    numbers = {id(access): each.first_access + n for n, access in enumerate(each.accesses)}
-    lines = [function.header]
-    for place, (label, block) in enumerate(function.blocks.items()):
-        number = each.first_block + place
-        if place or label != "%0":
-            lines.append(f"{label[1:]}:")
-        phis = sum(one.opcode == "phi" for one in block.instructions)
-        for position, one in enumerate(block.instructions):
-            if position == phis:
-                where = f"ptr inttoptr (i64 {passes + 8 * number} to ptr), align 8"
-                lines += [
-                    f"  %rl.p{number} = load i64, {where}",
-                    f"  %rl.n{number} = add i64 %rl.p{number}, 1",
-                    f"  store i64 %rl.n{number}, {where}",
-                ]
-            if one.opcode == "br" and (match := _CONDITIONAL.match(one.text)) and match["test"][0] == "%":
-                lines += [
-                    f"  %rl.t{number} = zext i1 {match['test']} to i64",
-                    f"  call void @rl_branch(i64 {number}, i64 %rl.t{number})",
-                ]
-            if (access := numbers.get(id(one))) is not None and (match := _POINTER.search(one.text)):
-                head = labels.index(each.loops[each.inside[label]].head)
-                clock = passes + 8 * (each.first_block + head)
-                what = "loaded" if one.opcode == "load" else "stored"
-                lines += [
-                    f"  %rl.a{access} = ptrtoint ptr {match['pointer']} to i64",
-                    f"  call void @rl_{what}(i64 {access}, i64 %rl.a{access}, i64 {clock})",
-                ]
-            if id(one) in vectors and (match := _POINTER.search(one.text)):
-                place_of, size, piece = vectors[id(one)]
-                where = split.ctypes.data + 8 * SPLIT_WORDS * place_of
-                lines += _crossing(f"%rl.v{place_of}", match["pointer"], size, piece, where)
-                half = min(size, _HALF_BYTES)
-                lines += _crossing(f"%rl.h{place_of}", match["pointer"], size, half, where + 8)
-            lines += [*arguments.noted(one, rings, len(lines)), one.text]
-            if one.opcode in ("select", "call") and one.result in chosen:
-                place_of, condition = chosen[one.result]
-                row = len(counts) + each.first_select + place_of
-                if condition.startswith("icmp"):
-                    # of a minimum or maximum, which names none
-                    lines.append(f"  %rl.c{row} = {condition}")
-                    condition = f"%rl.c{row}"
-                lines += [
-                    f"  %rl.s{row} = zext i1 {condition} to i64",
-                    f"  call void @rl_branch(i64 {row}, i64 %rl.s{row})",
-                ]
-    return "\n".join([*lines, "}"])
-
-
 def _profile(
-    each: _Counters,
+    each: Counters,
     ir: str,
     passes: np.ndarray,
     branches: np.ndarray,
@@ -428,7 +288,7 @@ def _profile(
     )
 
 
-def _selects(each: _Counters, rows: list[list[int]]) -> dict[str, tuple[int, int, int]]:
+def _selects(each: Counters, rows: list[list[int]]) -> dict[str, tuple[int, int, int]]:
     """What was simulated of each select that is a jump; those that share a condition with one count once."""
     found = {}
     for row, results in zip(rows, each.selects.values(), strict=False):
@@ -437,15 +297,15 @@ def _selects(each: _Counters, rows: list[list[int]]) -> dict[str, tuple[int, int
     return found
 
 
-def _split(each: _Counters, counts: list[int]) -> dict[tuple[str, str], int]:
+def _split(each: Counters, counts: list[int]) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
     for (label, access, _, piece), count in zip(each.vectors, counts, strict=False):
-        what = f"{access.opcode} wide" if piece == _LINE_BYTES else access.opcode
+        what = f"{access.opcode} wide" if piece == counted_ir.LINE_BYTES else access.opcode
         found[label, what] = found.get((label, what), 0) + count
     return found
 
 
-def _crossed(each: _Counters, counts: list[int], passes: list[int]) -> dict[str, float]:
+def _crossed(each: Counters, counts: list[int], passes: list[int]) -> dict[str, float]:
     """Of each access to vectors, how many pieces of 32 bytes of one lay across two lines."""
     ran = dict(zip(each.function.blocks, passes, strict=True))
     return {
@@ -453,80 +313,3 @@ def _crossed(each: _Counters, counts: list[int], passes: list[int]) -> dict[str,
         for (label, access, *_), count in zip(each.vectors, counts, strict=False)
         if count and ran[label]
     }
-
-
-_DECLARED = """
-declare void @rl_branch(i64, i64)
-declare void @rl_stored(i64, i64, i64)
-declare void @rl_loaded(i64, i64, i64)
-"""
-
-
-@functools.cache
-def _noting() -> bytes:
-    """The object file of what notes branches, stores and loads in the arrays whose addresses `rl_held` has."""
-    parts = [counted_access.compiled(*each) for each in (predictor.BRANCH, predictor.STORED, predictor.LOADED)]
-    module = binding.parse_assembly(_noting_text([name for _, name in parts]))
-    for bitcode, name in parts:
-        module.link_in(binding.parse_bitcode(bitcode))
-        module.get_function(name).linkage = "internal"
-    machine = target_machine()
-    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=3))
-    builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
-
-
-def _noting_text(names: list[str]) -> str:
-    branch, stored, loaded = names
-    held = [f"getelementptr ([4 x i64], ptr @rl_held, i64 0, i64 {n})" for n in range(4)]
-    state, branches, table, notes = (f"load i64, ptr {each}" for each in held)
-    return f"""
-@rl_held = global [4 x i64] zeroinitializer
-@rl_result = internal global i64 0
-@rl_raised = internal global ptr null
-declare i32 @{branch}(ptr, ptr, i64, i64, i64, i64)
-declare i32 @{stored}(ptr, ptr, i64, i64, i64, i64)
-declare i32 @{loaded}(ptr, ptr, i64, i64, i64, i64, i64)
-define void @rl_branch(i64 %n, i64 %taken) {{
-  %state = {state}
-  %branches = {branches}
-  %s = call i32 @{branch}(ptr @rl_result, ptr @rl_raised, i64 %state, i64 %branches, i64 %n, i64 %taken)
-  ret void
-}}
-define void @rl_again(i64 %count) {{
-start:
-  %none = icmp sle i64 %count, 0
-  %state = {state}
-  %noted = add i64 %state, {8 * predictor.NOTED}
-  %place = inttoptr i64 %noted to ptr
-  %asked = load ptr, ptr %place
-  br i1 %none, label %end, label %each
-each:
-  %at = phi i64 [ 0, %start ], [ %next, %each ]
-  %where = getelementptr i64, ptr %asked, i64 %at
-  %word = load i64, ptr %where
-  %number = ashr i64 %word, 1
-  %taken = and i64 %word, 1
-  call void @rl_branch(i64 %number, i64 %taken)
-  %next = add i64 %at, 1
-  %more = icmp slt i64 %next, %count
-  br i1 %more, label %each, label %end
-end:
-  ret void
-}}
-define void @rl_stored(i64 %n, i64 %a, i64 %clock) {{
-  %where = inttoptr i64 %clock to ptr
-  %now = load i64, ptr %where
-  %table = {table}
-  %s = call i32 @{stored}(ptr @rl_result, ptr @rl_raised, i64 %table, i64 %n, i64 %a, i64 %now)
-  ret void
-}}
-define void @rl_loaded(i64 %n, i64 %a, i64 %clock) {{
-  %where = inttoptr i64 %clock to ptr
-  %now = load i64, ptr %where
-  %table = {table}
-  %notes = {notes}
-  %s = call i32 @{loaded}(ptr @rl_result, ptr @rl_raised, i64 %table, i64 %notes, i64 %n, i64 %a, i64 %now)
-  ret void
-}}
-"""
