@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
 import importlib
@@ -64,8 +65,8 @@ def main() -> NoReturn:
             err=True,
         )
         code = BAD_INPUT
-    # all of it goes with the process: what refers to itself need not be looked for once more
-    gc.freeze()
+    # all of it goes with the process, if this ends it: what refers to itself need not be looked for once more
+    atexit.register(gc.freeze)
     sys.exit(code)
 
 
