@@ -63,8 +63,8 @@ def loop(
             names those that were not tried.
         told: called with the report before changes are looked for, where any are: it stands then but for them.
         cflags: flags that C is compiled with. By default those of a compile_commands.json beside the file or above
-            it, else -O3 -march=native. Counts are those of the source whatever they are; times are not. Files of
-            C among them are compiled too, each by itself, and linked.
+            it, else -O3 -march=native, of C++ with -std=gnu++17. Counts are those of the source whatever they are;
+            times are not. Files of C among them are compiled too, each by itself, and linked.
 
     Raises:
         RooflabError: Python that cannot be counted or compiled (which line, and why), an access out of bounds
