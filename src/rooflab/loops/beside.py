@@ -169,13 +169,16 @@ def _alone() -> Iterator[None]:
 
 
 def is_worth_it(nbytes: int) -> bool:
-    """Whether a process over arguments of so many bytes is copied: on Linux, with a second core, and a disk.
+    """Whether a process is copied for what the copy leaves on disk: where `can_be`, with a disk.
 
     Where nothing was compiled yet, all answers were found on disk, and further ones will be.
     """
-    if "numba" not in sys.modules:
-        return False
-    return sys.platform == "linux" and kept.is_on() and has_second_core() and nbytes <= _MOST_BYTES
+    return "numba" in sys.modules and kept.is_on() and can_be(nbytes)
+
+
+def can_be(nbytes: int) -> bool:
+    """Whether a process over arguments of so many bytes is copied at all: on Linux, with a second core."""
+    return sys.platform == "linux" and has_second_core() and nbytes <= _MOST_BYTES
 
 
 def has_second_core() -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numba import prange
 
-from rooflab.loops.lowered import over_prange, shares_beside
+from rooflab.loops.beside import Beside
+from rooflab.loops.lowered import over_prange
 from rooflab.loops.lowered.again import Given
 from rooflab.loops.read.source import read_whole
 from rooflab.machines.bench.experiments import thread_teams
@@ -38,8 +39,8 @@ def test_what_data_decide_is_found_in_the_copy_as_here():
     source = read_whole(ragged)
     beside = over_prange.shares_beside(ragged, source, GIVEN)
     assert beside is not None
-    found = beside.found()
-    assert found == over_prange.shares(ragged, source, GIVEN, None) == beside.found()
+    found = over_prange.found_by(beside)
+    assert found == over_prange.shares(ragged, source, GIVEN, None) == over_prange.found_by(beside)
     assert found is not None
     # of passes inside, the second of two threads has all
     (region,) = found
@@ -52,9 +53,9 @@ def test_no_copy_is_made_where_trips_are_alike():
 
 
 def test_a_copy_that_fails_has_found_nothing_and_one_that_goes_on_is_ended():
-    failed = shares_beside.Beside(lambda: tuple(1 // n for n in [0]))
-    assert failed.found() is None
+    failed = Beside({("shares",): lambda: tuple(1 // n for n in [0])})
+    assert over_prange.found_by(failed) is None
     failed.end()
     begun = time.monotonic()
-    shares_beside.Beside(lambda: time.sleep(600) or ()).end()
+    Beside({("shares",): lambda: time.sleep(600) or ()}).end()
     assert time.monotonic() - begun < 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
@@ -74,10 +75,9 @@ def report(
     refused.check(fn, source)
     given = _bound(fn, source, args)
     beside = over_prange.shares_beside(fn, source, given) if time and own is None else None
+    found = beside and functools.partial(over_prange.found_by, beside)
     try:
-        return _report(
-            fn, source, given, caches, time_limit_s, time, classify, why, hint, own, whole, beside and beside.found
-        )
+        return _report(fn, source, given, caches, time_limit_s, time, classify, why, hint, own, whole, found)
     finally:
         if beside is not None:
             beside.end()

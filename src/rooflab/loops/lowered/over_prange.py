@@ -15,13 +15,12 @@ import numba
 import numpy as np
 
 from rooflab.errors import RooflabError
-from rooflab.loops import core_profiles, dependencies, prange_lines, understanding
+from rooflab.loops import beside, core_profiles, dependencies, prange_lines, understanding
 from rooflab.loops.compiled import regions
 from rooflab.loops.compiled import time as timing
 from rooflab.loops.compiled.with_lines import with_lines
 from rooflab.loops.findings import Findings, compare
 from rooflab.loops.lowered import afresh, short_errors
-from rooflab.loops.lowered import shares_beside as beside
 from rooflab.loops.lowered.again import Given
 from rooflab.loops.read import decorated
 from rooflab.loops.read.arguments import arrays_in
@@ -33,6 +32,7 @@ from rooflab.types.shared_lines import SharedLines
 from rooflab.types.simulation import Simulation
 
 AS_PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_SHARES: beside.Key = ("shares",)
 
 
 class Team(NamedTuple):
@@ -144,11 +144,17 @@ def shares(
 def shares_beside(fn: Callable[..., Any], source: Source, given: Given) -> beside.Beside | None:
     """What finds the same in a copy of this process; None where trips say enough, or nothing is over prange."""
     wanted, nbytes = names(fn, source), sum(each.nbytes for each in _arrays(given))
-    if not wanted or thread_teams.most() < 2 or not beside.is_worth_it(nbytes):
+    if not wanted or thread_teams.most() < 2 or not beside.can_be(nbytes):
         return None
     if regions.follow_from_trips(source.tree, wanted):
         return None
-    return beside.Beside(lambda: shares(fn, source, given, None))
+    return beside.Beside({_SHARES: lambda: shares(fn, source, given, None)})
+
+
+def found_by(copy: beside.Beside) -> tuple[Region, ...] | None:
+    """What such a copy found, which is waited for; None where it did not."""
+    copy.done(_SHARES)
+    return copy.result(_SHARES)
 
 
 def _arrays(given: Given) -> Iterator[np.ndarray]:
