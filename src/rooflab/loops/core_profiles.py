@@ -38,9 +38,14 @@ def loops_of(
         )
     except Exception as error:  # noqa: BLE001
         # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
-        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
-        return (), (f"its compiled code could not be profiled ({why}): times follow its source",)
+        return (), (failed(error),)
     return found, core_loops.said(found)
+
+
+def failed(error: Exception) -> str:
+    """What is said of compiled code of which a profile ended with `error`."""
+    why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
+    return f"its compiled code could not be profiled ({why}): times follow its source"
 
 
 def of_source(loops: tuple[CoreLoop, ...], tree: ast.FunctionDef, function: Any) -> tuple[CoreLoop, ...]:

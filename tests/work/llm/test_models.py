@@ -345,3 +345,22 @@ def test_a_config_without_a_name_is_called_by_its_folder_or_its_own_name(tmp_pat
     path.parent.mkdir()
     path.write_text(json.dumps(_PLAIN | {"intermediate_size": 128}), encoding="utf-8")
     assert config.read_config(path).name == called
+
+
+STEP = {
+    "model_type": "step3p5", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4,
+    "vocab_size": 100, "intermediate_size": 128, "moe_num_experts": 8, "moe_top_k": 2, "moe_intermediate_size": 32,
+    "share_expert_dim": 48,
+}  # fmt: skip
+
+
+def test_layers_with_experts_by_their_numbers() -> None:
+    kinds = ["Mlp", "Mlp", "Experts", "Experts"]
+    for named in ("2,3", "2, 3", [2, 3]):
+        made = config.architecture({**STEP, "moe_layers_enum": named}, "step", "config.json")
+        assert [type(b.feed).__name__ for b in made.blocks for _ in range(b.count)] == kinds
+    made = config.architecture(STEP, "step", "config.json")
+    assert [(type(b.feed).__name__, b.count) for b in made.blocks] == [("Mlp", 3), ("Experts", 1)]
+    for bad in ("2,x", 3, ["a"], "2,,3"):
+        with pytest.raises(RooflabError, match=r"config.json: moe_layers_enum is .*, expected numbers of layers"):
+            config.architecture({**STEP, "moe_layers_enum": bad}, "step", "config.json")

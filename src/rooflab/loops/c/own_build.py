@@ -119,9 +119,7 @@ def examined(
                 loops = _profiled(built, twin, main, bound, read)
         except Exception as error:  # noqa: BLE001
             # IR that was not foreseen: the counts stand without a profile, and the report says that there is none
-            why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]:.100}"
-            said = f"its compiled code could not be profiled ({why}): times follow its source"
-            findings += Findings(warnings=(said,))
+            findings += Findings(warnings=(core_profiles.failed(error),))
     del engine
     return Run(runs, loops, findings, timed.parallel)
 

@@ -100,10 +100,9 @@ def _shared(fields: Fields, inner: int) -> int:
 
 def _step(family: Family, fields: Fields, number: int) -> Mlp | Experts:
     """Of Step 3.5: experts in the layers that a list names; all but the first few where none does."""
-    listed, kind = fields.get("moe_layers_enum"), fields.kind(number, ("mlp_layer_types",))
-    named = listed.split(",") if isinstance(listed, str) else listed
+    named, kind = _named_layers(fields), fields.kind(number, ("mlp_layer_types",))
     first = fields.count("first_k_dense_replace", 3)
-    sparse = number >= first if named is None else number in [int(each) for each in named]
+    sparse = number >= first if named is None else number in named
     if kind == "dense" or (kind is None and not sparse):
         return Mlp(fields.size("intermediate_size"))
     return Experts(
@@ -112,6 +111,24 @@ def _step(family: Family, fields: Fields, number: int) -> Mlp | Experts:
         inner=fields.size("moe_intermediate_size"),
         shared=fields.count("share_expert_dim"),
     )
+
+
+def _named_layers(fields: Fields) -> frozenset[int] | None:
+    """The layers with experts, of a list or of a text with commas; None where no field names them.
+
+    Raises:
+        RooflabError: what is no list of whole numbers.
+    """
+    stated = fields.get("moe_layers_enum")
+    listed = stated.split(",") if isinstance(stated, str) else stated
+    if listed is None:
+        return None
+    numbers = [str(each).strip() for each in listed] if isinstance(listed, list) else [""]
+    if not all(each.isdigit() for each in numbers):
+        raise RooflabError(
+            f"{fields.source}: moe_layers_enum is {stated!r}, expected numbers of layers with commas"
+        )
+    return frozenset(map(int, numbers))
 
 
 def _minimax_m3(family: Family, fields: Fields, number: int) -> Mlp | Experts:

@@ -119,7 +119,8 @@ def _gate(family: Family, fields: Fields, size: int) -> int:
 def _by_layer(fields: Fields, number: int) -> Fields:
     """What a file says of layer `number` alone: heads of layers with a window, or of each, where they differ."""
     listed = fields.get("per_layer_config")  # as files saved by transformers 5 have it, by layer
-    own = dict(listed.get(str(number), {})) if isinstance(listed, dict) else {}
+    stated = listed.get(str(number)) if isinstance(listed, dict) else None
+    own = dict(stated) if isinstance(stated, dict) else {}
     heads = fields.listed("num_attention_heads_per_layer", number)
     # Step 3.5: of layers of another kind, as its maker's files and as transformers' have it.
     other, sliding = fields.get("attention_other_setting"), fields.maybe("num_sliding_attention_heads")
